@@ -24,18 +24,11 @@ import (
 )
 
 const (
-	maxDirect = 16 // calls under way that are not in a batch; further calls queue
-
-	// maxPartial is how many batches can be under way before the next one must be full. A few large
-	// batches cost client and server less than many small ones. maxFull bounds the full ones.
-	maxPartial = 2
-	maxFull    = 16
-
-	// stall is how long the queue waits for an answer. The server may be far away, or the requests
-	// under way may be those of a dead server.
-	stall = 5 * time.Millisecond
-
-	overtaken = 50 * time.Millisecond // for which a call whose context is done waits for its batch
+	maxDirect  = 16                    // calls under way that are not in a batch; further calls queue
+	maxPartial = 2                     // batches under way before the next one must be full: a few large batches cost less than many small ones
+	maxFull    = 16                    // batches under way
+	stall      = 5 * time.Millisecond  // for which the queue waits for an answer: the server may be far away, or dead
+	overtaken  = 50 * time.Millisecond // for which a call whose context is done waits for the answer of its batch
 )
 
 // A Driver combines the calls of Do.
@@ -146,8 +139,7 @@ func (e *call) abandon(ctx context.Context) error {
 	return driver.Unknown(ctx.Err())
 }
 
-// begin adds one to the number of requests under way. It returns false if that would be more than
-// most.
+// begin adds one to the number of requests under way, unless that would be more than most.
 func begin(underWay *atomic.Int32, most int32) bool {
 	for {
 		n := underWay.Load()

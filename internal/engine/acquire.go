@@ -78,8 +78,7 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.L
 	return h, hideOwnTimeout(ctx, err)
 }
 
-// acquireOutOfTurn acquires a lock that many can hold, or whose queue is at the server, or for
-// which the call does not wait.
+// acquireOutOfTurn acquires a lock that many can hold, that queues calls, or for which none waits.
 func (e *Engine) acquireOutOfTurn(ctx context.Context, k Kind, traits script.Traits, r *Request, user watchdog.LossHandler) (*Hold, error) {
 	var asked sharing
 	var out outage

@@ -74,8 +74,7 @@ func (a *acquisition) take() (script.Verdict, error) {
 	return g.Verdict, err
 }
 
-// ask sends the claim until it is granted, or the acquisition is over. It sets g to the last
-// answer.
+// ask sends the claim until it is granted, or the call is over. It sets g to the last answer.
 func (a *acquisition) ask(g *grant) error {
 	if err := a.letOthersTry(); err != nil {
 		return err

@@ -99,8 +99,7 @@ func (a *acquisition) withdraw() {
 	left := c.remains
 	left.Entry = left.Entry || c.asked && c.Wait && a.traits.Heartbeat > 0
 	if left.Entry {
-		// Other waiters should not wait for the background, and the next release should not grant
-		// the lock to this call.
+		// Other waiters should not wait for the background, nor be passed over by the next release.
 		left.Entry = a.free(timeToWithdraw(a.asking, a.waiting)) != nil
 	}
 	switch {
@@ -155,7 +154,7 @@ func (a *acquisition) claimPlain(err error, v *script.Verdict) error {
 }
 
 // lookAtPlain returns the verdict on a claim if a key is a string with a TTL: see
-// [script.LookAtPlain]. The TTL is zero if there is no such string. It returns false if a key holds
+// [script.LookAtPlain]. Without such a string the TTL is zero. It returns false if a key holds
 // other data.
 func (a *acquisition) lookAtPlain() (script.Verdict, bool) {
 	keys := a.plainKeys()

@@ -55,8 +55,7 @@ const (
 )
 
 // Close ends all waits, tells the users of holds that their leases have ended, frees the locks at
-// the server, and ends every goroutine. If a server does not answer, Close takes at most twice the
-// limit.
+// the server, and ends every goroutine. Without an answer, it takes at most twice the limit.
 func (e *Engine) Close(limit time.Duration) {
 	was := e.life.active.Or(closedFlag)
 	if was&closedFlag != 0 {

@@ -26,13 +26,11 @@ import (
 type target interface {
 	script.Claimer
 	Traits() script.Traits // how to wait for it
-	// Gate names the queue in this process. Kinds whose holds differ have different gates, even if
-	// they share a key.
+	// Gate names the queue in this process. Kinds whose holds differ have different gates.
 	Gate() string
 	// Channels returns the channels on which an owner is told of a release.
 	Channels(owner string) []string
-	// Free returns the call that releases all that owner may hold, and removes what it may have
-	// stored while it waited.
+	// Free returns the call that releases all that owner may hold, or has stored while it waited.
 	Free(owner string) driver.Call
 }
 
@@ -205,8 +203,7 @@ func (o *owners) next() string {
 	return string(strconv.AppendUint(b, secret, 10))
 }
 
-// Ask runs a call at the server. With repeat, it retries for a second while the server is
-// unavailable.
+// Ask runs a call at the server. With repeat, it retries for a second if there is no answer.
 func (e *Engine) Ask(ctx context.Context, repeat bool, call func(context.Context) error) error {
 	if err := e.begin(); err != nil {
 		return err

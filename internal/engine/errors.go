@@ -12,19 +12,18 @@ import (
 
 // The errors that callers branch on. Package holdfast documents them.
 var (
-	ErrNotAcquired = errors.New("not acquired")
-	ErrQueueFull   = errors.New("queue is full")
-	ErrDeadlock    = errors.New("deadlock")
-	ErrNotHeld     = errors.New("not held")
-	ErrLost        = errors.New("lease lost")
-	ErrClosed      = errors.New("client is closed")
-	ErrUnavailable = errors.New("server unavailable")
-	ErrRefused     = errors.New("server refused")
-	ErrSameServer  = errors.New("two clients use the same server")
-	ErrNoEvents    = errors.New("no keyspace events")
-	ErrInvalid     = errors.New("invalid argument")
-	ErrNotFound    = errors.New("not found")
-
+	ErrNotAcquired   = errors.New("not acquired")
+	ErrQueueFull     = errors.New("queue is full")
+	ErrDeadlock      = errors.New("deadlock")
+	ErrNotHeld       = errors.New("not held")
+	ErrLost          = errors.New("lease lost")
+	ErrClosed        = errors.New("client is closed")
+	ErrUnavailable   = errors.New("server unavailable")
+	ErrRefused       = errors.New("server refused")
+	ErrSameServer    = errors.New("two clients use the same server")
+	ErrNoEvents      = errors.New("no keyspace events")
+	ErrInvalid       = errors.New("invalid argument")
+	ErrNotFound      = errors.New("not found")
 	ErrNotReplicated = errors.New("not replicated")
 )
 

@@ -11,8 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
-// Events are the callbacks by which an engine reports what belongs to no call. They must not block.
-// A nil callback is not called.
+// Events are the callbacks for what belongs to no call. They must not block, and may be nil.
 type Events struct {
 	Renewed      func(watchdog.Renewal)
 	Subscription func(error)                // messages do not arrive; nil: they do again

@@ -61,8 +61,7 @@ func (a *acquisition) term() uint64 {
 // key returns a key of the server that the acquisition asks.
 func (a *acquisition) key() string { return a.k.Claim(a.claim.Claim).Keys[0] }
 
-// hold makes a new h the Hold of a granted lock, which the watchdog guards. It returns false if the
-// engine was closed meanwhile.
+// hold makes h the Hold of a granted lock, which the watchdog guards, unless the engine was closed.
 func (a *acquisition) hold(h *Hold, k Kind, traits script.Traits, user watchdog.LossHandler, g *grant) bool {
 	// A composite literal would be built on the stack and copied.
 	h.Ref, h.Handler = k.Ref(a.claim.Owner), h
@@ -144,8 +143,7 @@ func (t *tokens) fence(key string, token, floor int64) int64 {
 	return token
 }
 
-// Tokens from a clock are microseconds since 1970. A number outside of the years 1987 to 2255 is
-// not the time of a server.
+// Tokens from a clock are microseconds since 1970, and between the years 1987 and 2255.
 const (
 	minClockToken = 1 << 49
 	maxClockToken = 1 << 53

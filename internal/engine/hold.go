@@ -41,8 +41,7 @@ type origin struct {
 	remains settle.Remains // what the owner may have at the server besides the hold
 }
 
-// A nesting is how many times a hold is held. One reentry, extension or release at a time changes
-// it.
+// A nesting is how many times a hold is held. One call at a time changes it.
 type nesting struct {
 	turnstile
 	count    int           // how many times it is held
@@ -166,8 +165,7 @@ func (h *Hold) change(ctx context.Context, pass int, claim func() error) error {
 	}
 }
 
-// Reenter acquires the hold once more for another user. It returns ErrNotHeld if the present user
-// has just released it.
+// Reenter acquires the hold once more for another user, unless it has just been released.
 func (h *Hold) Reenter(ctx context.Context, pass int, r Request, user watchdog.LossHandler) error {
 	limited := ctx
 	if r.Wait > 0 {
@@ -336,8 +334,7 @@ func (t *turnstile) tryLock() bool {
 	return free
 }
 
-// queue returns nil if the caller has the turn, and otherwise a channel that is closed when it
-// comes.
+// queue returns nil if the caller has the turn, or a channel that is closed when it comes.
 func (t *turnstile) queue() chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()

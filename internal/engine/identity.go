@@ -12,15 +12,10 @@ import (
 )
 
 const (
-	// announceAfter is how long after its first lock a client says who it is. A client that only
-	// waits says it within announceEvery, because many clients may begin to wait at the same time.
-	announceAfter = time.Second
-	// announceEvery is the time between two announcements, rare because there may be many clients,
-	// and announceFor is how long the server keeps one.
-	announceEvery = 200 * time.Second
-	announceFor   = 3 * announceEvery
-	// announceRetry is the time between two attempts while the server is unavailable.
-	announceRetry = 10 * time.Second
+	announceAfter = time.Second       // from the first lock of a client until it says who it is
+	announceEvery = 200 * time.Second // between two announcements: there may be many clients
+	announceFor   = 3 * announceEvery // for which the server keeps one
+	announceRetry = 10 * time.Second  // between two attempts while the server is unavailable
 )
 
 // An announcer tells the server what the client says about itself, for operators.
@@ -43,7 +38,7 @@ func (e *Engine) announce(holds bool) {
 	case holds:
 		e.announceIn(announceAfter)
 	case !e.announcer.begun[1].Load():
-		e.announceIn(announceAfter + clock.Random(announceEvery))
+		e.announceIn(announceAfter + clock.Random(announceEvery)) // many clients may begin to wait at the same time
 	}
 }
 
@@ -89,8 +84,7 @@ func (e *Engine) announceNow() {
 	}
 }
 
-// withdrawAnnouncement ends the announcements of an engine that is closing, and asks the server
-// once to forget the client.
+// withdrawAnnouncement ends the announcements, and asks the server once to forget the client.
 func (e *Engine) withdrawAnnouncement() {
 	a := &e.announcer
 	a.mu.Lock()

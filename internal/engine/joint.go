@@ -158,8 +158,7 @@ func (j *joint) fits(k *joint) bool {
 	return j.place.Slot == k.place.Slot && script.CanBatch(j.call) && script.Alike(j.call, k.call)
 }
 
-// answered takes in the reply to a call in a batch. A call that has failed may have been executed
-// in part.
+// answered takes in the reply to a call in a batch. A failed one may have been executed in part.
 func (j *joint) answered(sent time.Duration, r driver.Reply, failed bool) {
 	if failed {
 		j.first = answer{doubt: true}

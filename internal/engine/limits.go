@@ -4,11 +4,7 @@ import "time"
 
 // The times and limits of the engine that no option sets.
 const (
-	// answerTime is how long a request may still take that is under way when Request.Wait is over,
-	// so that the caller can tell a held lock from an unavailable server. A server that has not
-	// answered for that time is unavailable.
-	answerTime = time.Second
-
+	answerTime     = time.Second            // for which a request may go on after Request.Wait; a server without an answer then is unavailable, rather than the lock held
 	askPatience    = time.Second            // for which a request is repeated that is not for a lock
 	groupTime      = 250 * time.Millisecond // for which a group asks for all its locks before it is divided
 	interruptAfter = 50 * time.Millisecond  // for which a release waits for a claim before it interrupts it
@@ -20,8 +16,7 @@ const (
 	stragglerTime  = 10 * time.Millisecond  // at least, to wait for more servers than a quorum: a lease there survives the loss of one
 	withdrawTime   = 250 * time.Millisecond // for which a call that has failed gives back what it may have before it continues in the background
 
-	// A renewal is reported as late if a lease was this close to its loss, with this time between
-	// two reports.
+	// A renewal that came this close to a loss is reported as late, with this time between reports.
 	lateOverdue = 0.5
 	latePause   = time.Second
 

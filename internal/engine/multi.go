@@ -239,9 +239,8 @@ func (e *Engine) runID(ctx context.Context, s server, patience time.Duration) (s
 	return id, err
 }
 
-// fetchRunID asks a server for its run id. For all masters of an engine, it returns the lowest one,
-// as every client does. It ignores masters that do not answer. So two clients may disagree until
-// they ask again.
+// fetchRunID asks a server for its run id. For all masters of an engine, it returns the lowest one
+// of those that answer. So two clients may disagree until they ask again.
 func (e *Engine) fetchRunID(ctx context.Context, s server) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()

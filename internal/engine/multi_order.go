@@ -9,24 +9,21 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// In which order a set of locks is acquired, and how long it waits for one lock while it holds
-// others.
+// In which order a set of locks is acquired, and how long it waits for one while it holds others.
 //
 // All sets use the same order, so sets cannot deadlock with each other. But other clients may use
 // another order: Redisson acquires locks in the order of its arguments, programs may lock one by
 // one, and two processes may disagree after a server was restarted. So a set that holds some locks
-// waits for the next one only for its patience. Then it releases all locks and starts with the
-// missing lock, for which it waits while it holds none. The patience doubles each time, from
-// firstPatience to maxPatience, so that a set gets its locks even if all of them are in use. A set
-// that queues keeps its place, and its patience has no maximum unless a foreign client holds the
-// lock: see multi_queue.go.
+// waits for the next one only for its patience. Then it releases all and starts with the missing
+// lock, for which it waits while it holds none. The patience doubles each time, from firstPatience
+// to maxPatience, so that a set gets its locks even if all are in use. A set that queues keeps its
+// place, and its patience has no maximum unless a foreign client holds the lock.
 //
 // A set that starts out of order blocks the sets that are in order. So it waits for the other locks
 // only for outOfOrderWait, and then returns to the common order. Otherwise sets that compete for
-// the same locks would block each other, and each would give up shortly before its turn.
-// outOfOrderWait grows with each such attempt, for sets that get a busy lock only out of order. If
-// a foreign client, with another order, holds the missing lock, the set waits out of order with its
-// full patience.
+// the same locks would block each other, and each would give up shortly before its turn. The wait
+// grows with each attempt, for sets that get a busy lock only out of order. If a foreign client,
+// with another order, holds the missing lock, the set waits with its full patience.
 const (
 	firstPatience  = time.Second
 	maxPatience    = 2 * time.Second
@@ -45,8 +42,7 @@ type multiOrder struct {
 	gates      []*group      // the groups that were divided, whose turns in this process the call keeps
 }
 
-// arrange returns the groups in the order in which to acquire them, and how long to wait for each
-// group after the first.
+// arrange returns the groups in the order to acquire them, and the patience after the first.
 func (o *multiOrder) arrange(planned []group) (groups []group, patience time.Duration) {
 	if o.start == nil {
 		o.recalled = savedFirst(planned)

@@ -16,11 +16,10 @@ import (
 // A group of one lock waits in the queue at the server, as a single lock does. A group of several
 // locks cannot: all of them must be free at once, and a release that grants the lock to a client in
 // the queue never leaves it free. So a group that has been refused for groupTime is divided. The
-// call first queues for the lock that blocks the group, while it holds no other lock, and then asks
-// for the others. If one of these is held, the call releases the first, and then takes all locks in
-// the common order, each through its queue. It keeps those that it has, as it does with locks of
-// several slots. So only calls overtake it that were ahead in one of the queues, or that came
-// within groupTime.
+// call first queues for the lock that blocks the group, while it holds no other, and then asks for
+// the others. If one of these is held, the call releases the first, and then takes all locks in the
+// common order, each through its queue, and keeps those that it has. So only calls overtake it that
+// were ahead in one of the queues, or that came within groupTime.
 //
 // A set that holds some locks and waits in the queue of another one looks from time to time who
 // holds that lock. If this changes, no deadlock prevents the queue from moving, and the set waits

@@ -12,8 +12,8 @@ import (
 )
 
 // completeLater sends the order of a numbered request in the background until the server confirms
-// it, for at most numbered.Life. Then it frees the sequence. If the engine is closed, it sends the
-// order now and returns false.
+// it, for at most numbered.Life, and frees the sequence. If the engine is closed, it sends it now
+// and returns false.
 func (e *Engine) completeLater(order driver.Call, r numbered.Request) bool {
 	return e.settleOwner(settled(order, numbered.Life, func() { e.numbered.Free(&r, "") }))
 }
@@ -50,10 +50,9 @@ func (e *Engine) Once(ctx context.Context, order, later Order) (driver.Reply, er
 	return r, err
 }
 
-// send sends a call until it is answered, for about a second, and returns how often it was sent. If
-// regardless is set, the end of ctx does not stop it, and repeated requests end after
-// 2*releaseTime. The driver limits the first one: a context with a deadline would cost more than
-// the call.
+// send sends a call until it is answered, for about a second, and returns how often it was sent.
+// With regardless, the end of ctx does not stop it, and repeated requests end after 2*releaseTime.
+// The driver limits the first one: a context with a deadline would cost more than the call.
 func (e *Engine) send(ctx context.Context, call driver.Call, regardless bool) (r driver.Reply, sent int, err error) {
 	var ends time.Time
 	if regardless {

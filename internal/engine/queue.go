@@ -8,9 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// The queue at the server. Clients that wait for a lock queue there. A release grants the lock to
-// the first of them, and tells only that client. So the cost of a hand-off does not depend on how
-// many wait.
+// The queue at the server. A release grants the lock to the first client in it, and tells only that
+// client. So the cost of a hand-off does not depend on how many wait.
 //
 // The lease of a grant counts from when the client sent its last request that was answered with a
 // place in the queue. The grant names the entry of that answer, so the server has made it later.
@@ -26,10 +25,9 @@ import (
 //
 // A wake-up without a grant is for all clients that wait. Those at the front ask first.
 //
-// In the queue of a fair lock there are owners, not clients, and Redisson tells an owner on its own
-// channel that it is next. A call subscribes to that channel only if the server says that Redisson
-// uses the lock, too. A message to a fair owner is a hint to ask, since these owners are not
-// secret.
+// In the queue of a fair lock there are owners, which are not secret, so a message to one is a hint
+// to ask. Redisson tells an owner on its own channel that it is next. A call subscribes to that
+// channel only if the server says that Redisson uses the lock, too.
 const (
 	firstLook = time.Second           // the server tells a younger waiter not that it is the first
 	openLook  = time.Second           // between two looks while a request without an answer may acquire the lock

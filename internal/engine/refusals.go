@@ -10,12 +10,11 @@ import (
 )
 
 // refusals are answers of the server that a claim is refused for some time: see [script.Lasting]. A
-// call that does not wait is refused like the call before, so that a flood of calls does not reach
-// the server.
+// call that does not wait is refused like the last one, so that no flood of calls reaches the
+// server.
 //
 // There is one place for all keys with the same hash. A new refusal replaces the last one. Each
-// change of an object by this client is counted, so that no answer is used that was asked for
-// before.
+// change of an object by this client is counted, so that no earlier answer is used.
 type refusals [256]struct {
 	changes atomic.Uint64
 	last    atomic.Pointer[refusal]
@@ -75,8 +74,8 @@ func (r *refusals) find(l script.Lasting) *Busy {
 	return &Busy{TTL: left.Truncate(time.Millisecond), Why: last.why}
 }
 
-// refused returns the refusal of a call that does not wait, if the server has just refused one like
-// it. Otherwise it returns nil.
+// refused returns the refusal of a call that does not wait, if one like it was just refused, or
+// nil.
 func (e *Engine) refused(ctx context.Context, l script.Lasting, r *Request) *Busy {
 	if l.Key == "" || r.Wait != 0 || ctx.Err() != nil || e.IsClosing() {
 		return nil

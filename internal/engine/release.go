@@ -35,7 +35,7 @@ func (h *Hold) Release(user watchdog.LossHandler, renewed bool) error {
 	return f.run(answer{})
 }
 
-// depart does what a release does before its request. It returns false if the hold goes on, or was
+// depart does what a release does before its request. It returns false if the hold goes on or was
 // lost. The caller holds h.nest.
 func (h *Hold) depart(user watchdog.LossHandler, renewed bool) (f ending, ends bool, err error) {
 	if left, err := h.leave(user, renewed, true); left {
@@ -63,9 +63,8 @@ func (h *Hold) depart(user watchdog.LossHandler, renewed bool) (f ending, ends b
 	return f, true, nil
 }
 
-// releaseNested releases the hold for one of several users. If the server does not confirm it, the
-// count at the server stays too high. This is only visible in inspection: the last release frees
-// the lock with any count.
+// releaseNested releases the hold for one of several users. Without an answer, the count at the
+// server stays too high. Only inspection shows it: the last release frees the lock with any count.
 func (h *Hold) releaseNested(renewed bool) error {
 	h.nest.count--
 	if renewed {
@@ -226,8 +225,7 @@ type ending struct {
 	kept bool          // the lock stays
 }
 
-// run sends the request, unless first is its answer, and completes the release. The caller holds
-// the nest of the hold.
+// run sends the request, unless first is its answer, and completes the release, under h.nest.
 func (f *ending) run(first answer) error {
 	var a answer
 	if f.kept {
@@ -243,14 +241,12 @@ func (f *ending) run(first answer) error {
 }
 
 // result returns the error of the release. It is nil only if the lock was held until the release
-// began: the server says that the owner held it, or the request was sent twice, the first time
-// while the lease was valid.
+// began: the server says so, or the request was sent twice, the first time in a valid lease.
 func (f *ending) result(a answer) error {
 	h, e := f.h, f.h.e
 	if h.origin.remains.Entry || h.origin.remains.Open || a.err != nil {
-		// A request may arrive late, or the server may allow the release later. A lock that stays
-		// has its owner under another name, once this is confirmed, so that the release does not
-		// free it.
+		// A request may arrive late, or the server may allow the release later. It does not free a
+		// lock that stays: that has its owner under another name, once this is confirmed.
 		if !f.kept || a.err == nil {
 			e.settle(h.kind, h.owner, h.rests())
 		}
@@ -325,9 +321,8 @@ func (h *Hold) keepCall(rest time.Duration) driver.Call {
 	return script.Keep(h.Ref, whole, h.kind.Channels(h.owner)[0])
 }
 
-// keep asks the server to keep the lock until the time of KeepUntil, as lower asks it to free the
-// lock. If the server does not answer, keep continues in the background. A request that arrives
-// late keeps the lock for longer.
+// keep asks the server to keep the lock until the time of KeepUntil. Without an answer, it
+// continues in the background. A request that arrives late keeps the lock for longer.
 func (h *Hold) keep() answer {
 	a := h.repeat(answer{}, func(Kind) (script.Freed, error) {
 		held, err := script.Kept(h.e.d.Do(context.Background(), h.keepCall(max(h.rest(), time.Millisecond))))

@@ -90,8 +90,7 @@ func (e *Engine) do(ctx context.Context, call driver.Call, need int) (reply driv
 }
 
 // prolong makes the server keep a lock for at least d from now on. It reports whether the owner
-// still holds it. In Strict mode, an extension counts when enough replicas have it, as a renewal
-// does.
+// still holds it. In Strict mode, it counts when enough replicas have it, as a renewal does.
 func (e *Engine) prolong(ctx context.Context, ref script.LockRef, d time.Duration) (bool, error) {
 	need := e.o.Replication.acks()
 	reply, acked, err := e.do(ctx, script.Renew([]time.Duration{d}, []script.LockRef{ref}), need)
@@ -108,14 +107,12 @@ func (e *Engine) prolong(ctx context.Context, ref script.LockRef, d time.Duratio
 	return true, nil
 }
 
-// notReplicated is the error of a call that too few replicas have acknowledged. The server has
-// carried it out.
+// notReplicated is the error of a call that was executed, but that too few replicas have.
 func notReplicated(acked, need int) error {
 	return &driver.Error{Class: driver.Ambiguous, Err: fmt.Errorf("%w: %d of %d replicas acknowledged it in time", ErrNotReplicated, acked, need)}
 }
 
-// replicasGone reports whether the master of a key has no replicas any more, so that Acked mode
-// needs none.
+// replicasGone reports whether the master of a key has no replicas any more that Acked mode needs.
 func (e *Engine) replicasGone(ctx context.Context, key string) bool {
 	if e.o.Replication.Mode != Acked || ctx.Err() != nil {
 		return false

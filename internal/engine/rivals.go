@@ -8,8 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// Rivals are other clients that compete for each release of a lock, such as Redisson. They do not
-// queue at the server.
+// Rivals are clients, such as Redisson, that compete for each release of a lock without a queue.
 //
 // A release wakes every client that listens, and the fastest gets the lock. That would mostly be
 // the process that has just released it. So it waits for the message as the others do, and then
@@ -97,8 +96,7 @@ func (a *acquisition) letOthersTry() error {
 	return nil // the time may be over, but one request is due
 }
 
-// delay returns how much later than other clients to ask after a message, if one was faster that
-// often.
+// delay returns how much later than others to ask after a message, if one was faster that often.
 func (t *turn) delay(missed int) time.Duration {
 	if !t.yielding {
 		return 0

@@ -12,8 +12,7 @@ import (
 // messages change it. A call that gives up, a release without an answer, a loss, a lock that stays,
 // and Close leave it to package settle to end the owner.
 
-// grace returns for how long a server must have answered before an open request cannot be executed
-// any more.
+// grace is for how long a server must have answered before no open request can be executed.
 func (o *Options) grace() time.Duration { return o.Patience / 4 }
 
 // settling returns an owner of k to settle.

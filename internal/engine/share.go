@@ -14,9 +14,8 @@ import (
 )
 
 // Shared holds. Readers of one client share a hold at the server. The first one asks. The others
-// join its hold for a short time after the grant, without a request. The hold is freed when the
-// last of them releases it. If several readers come at the same time, one of them asks, and the
-// others wait for its answer.
+// wait for its answer, or join its hold for a short time after the grant, without a request. The
+// hold is freed when the last of them releases it.
 //
 // A reader that joins would get the lock from the server, too, because only other readers hold it.
 // So sharing does not make a writer wait longer, unless the writer goes first. Readers that know of
@@ -60,8 +59,7 @@ func (s *share) unused() bool {
 	return s.hold == nil && !s.asking
 }
 
-// sharing says how an acquisition uses the holds of others. At most one of followed and joined is
-// set.
+// sharing says how a call uses the holds of others. At most one of followed and joined is set.
 type sharing struct {
 	tried    bool   // there is no hold to share
 	followed *share // other calls wait for the answer of this one; nil: none does
@@ -91,8 +89,7 @@ func (g *sharing) join(ctx context.Context, e *Engine, gate string, r *Request, 
 	return true
 }
 
-// use returns the hold that the user has joined, or how to wait for one. If it returns neither, the
-// call has to ask.
+// use returns the hold that the user has joined, or how to wait for one. Without both, it must ask.
 func (s *share) use(lease time.Duration, user watchdog.LossHandler) (*Hold, *follower) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,8 +108,7 @@ func (s *share) use(lease time.Duration, user watchdog.LossHandler) (*Hold, *fol
 // errNoShare is the error of a call whose request other calls have waited for.
 var errNoShare = &driver.Error{Class: driver.Definite, Err: errors.New("no answer to the request of another reader of this client")}
 
-// follow waits for the answer of another call, for at most answerTime. It returns the hold that
-// both share, or nil.
+// follow waits for the answer of another call, for answerTime, and returns their hold, or nil.
 func (s *share) follow(ctx context.Context, e *Engine, f *follower, out *outage) *Hold {
 	since := clock.Early()
 	select {
@@ -175,8 +171,7 @@ func (s *share) forget(h *Hold) {
 	}
 }
 
-// join adds a user that wants the hold to be renewed for that time. It returns false if the hold
-// can no longer be shared.
+// join adds a user that wants the hold to be renewed for that time, if it can still be shared.
 func (h *Hold) join(lease time.Duration, user watchdog.LossHandler) bool {
 	o, now := &h.e.o, clock.Now()
 	h.mu.Lock()

@@ -44,8 +44,7 @@ func (a *acquisition) lineUp() error {
 	return nil
 }
 
-// takeTurn waits for the turn, which a held lock makes necessary. It reports whether it has waited,
-// so that the next request is due.
+// takeTurn waits for the turn if it is taken, and reports that. Then the next request is due.
 func (a *acquisition) takeTurn() (waited bool, err error) {
 	t := &a.turn
 	if t.late && t.gate == nil {

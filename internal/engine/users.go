@@ -22,8 +22,7 @@ func (u *users) all() []watchdog.LossHandler {
 	return append([]watchdog.LossHandler{u.first}, u.more...)
 }
 
-// find returns where a user is, or nil. It prefers the user itself to a weak one that stands for
-// it.
+// find returns where a user is, or nil. It prefers the user itself to a weak one.
 func (u *users) find(user watchdog.LossHandler) *watchdog.LossHandler {
 	if u.first != nil && same(u.first, user) {
 		return &u.first
@@ -49,8 +48,7 @@ func (u *users) remove(user watchdog.LossHandler) {
 	}
 }
 
-// weaken replaces users by weak ones. It reports whether the program does not use one of them any
-// more.
+// weaken replaces users by weak ones. It reports whether one of them is not used any more.
 func (u *users) weaken(owner string) (gone bool) {
 	gone = weaken(&u.first, owner)
 	for i := range u.more {

@@ -9,8 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// A subscription wakes the call that waits. It belongs to the acquisition, or to the gate if the
-// turn stays with the hold.
+// A subscription wakes a call that waits. It belongs to the gate if the turn stays with the hold.
 type subscription struct {
 	waiter     *wait.Waiter // nil until the lock was found held
 	grants     *wait.Grants // nil where a release makes none
@@ -77,8 +76,7 @@ func (a *acquisition) join() bool {
 	return s.live()
 }
 
-// pause returns how long to wait for a message about a held lock, or that the next request is due
-// at once.
+// pause returns how long to wait for a message about a held lock, or that a request is due.
 func (a *acquisition) pause() (d time.Duration, again bool) {
 	if a.r.Pause != nil {
 		return a.heartbeat(a.r.Pause(a.last.misses)), false

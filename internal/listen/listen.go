@@ -19,9 +19,9 @@ const Gone script.Fate = 255
 //
 // Messages can be lost: when the connection breaks, when too many of them are waiting, when the
 // server fails over or is flushed. So the keyWatcher also checks whether the key exists, at every
-// poll interval and when the subscription was restored. If the key existed before and does not now,
-// it is gone. The message about it may still be on its way. So the keyWatcher asks the server to
-// confirm the subscriptions once more: messages that were sent before the check arrive before the
+// poll interval and when the subscription was restored. If it existed before and does not now, it
+// is gone. The message about it may still be on its way, so the keyWatcher asks the server to
+// confirm the subscriptions: messages that were sent before the check arrive before the
 // confirmation.
 type keyWatcher struct {
 	e      *engine.Engine
@@ -178,8 +178,7 @@ func (w *keyWatcher) report(ctx context.Context, f script.Fate) error {
 	return nil
 }
 
-// check asks the server whether the key exists. If the server is unavailable, the key stays stale
-// and is checked again later.
+// check asks the server whether the key exists. Without an answer, the key stays stale.
 func (w *keyWatcher) check(ctx context.Context) error {
 	live := w.tap.Live()
 	var exists bool

@@ -81,7 +81,7 @@ func init() {
 		},
 		{
 			"a request that undoes a call overtakes its batch",
-			"internal/combine/combine.go", "	overtaken = 50 * time.Millisecond\n", "	overtaken = 0 * time.Millisecond\n",
+			"internal/combine/combine.go", "	overtaken  = 50 * time.Millisecond", "	overtaken  = 0 * time.Millisecond",
 			"internal/combine", "TestNotOvertaken",
 		},
 		{

@@ -20,8 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// Life is how long a request is repeated. It is shorter than the life of its mark, so that it is
-// not executed twice.
+// Life is how long a request is repeated, shorter than its mark lives, so that it is executed once.
 const Life = script.MarkLife / 2
 
 // Sequences are the sequences of one client.

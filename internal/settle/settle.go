@@ -60,8 +60,7 @@ type Owner struct {
 	unqueued bool // the next request is Unqueued
 }
 
-// answered takes in the result of a call that was sent at that time. It reports whether nothing is
-// left.
+// answered takes in the result of a call sent at that time. It reports whether nothing is left.
 func (o *Owner) answered(err error, sent, grace, pause time.Duration) bool {
 	now, code := clock.Now(), driver.CodeOf(err)
 	switch {
@@ -129,8 +128,7 @@ func New(d driver.Driver, grace, limit time.Duration) *Settler {
 	return s
 }
 
-// Settle settles an owner in the background. It does nothing and returns false if the settler is
-// closed: see Now.
+// Settle settles an owner in the background, or returns false if the settler is closed: see Now.
 func (s *Settler) Settle(o *Owner) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -332,8 +330,7 @@ func (h *owners) Pop() any {
 }
 
 // Now settles owners before it returns, those of each node in one goroutine, for at most limit. One
-// confirmation is enough. It returns those that the server has not confirmed, and the error of one
-// of them.
+// confirmation is enough. It returns those that are not confirmed, and the error of one of them.
 func (s *Settler) Now(limit time.Duration, all []*Owner) (left []*Owner, err error) {
 	nodes := make(map[string][]*Owner)
 	for _, o := range all {

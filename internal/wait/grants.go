@@ -30,8 +30,7 @@ type News struct {
 	Held  time.Duration // with First: for how long the lock is held; negative: without end
 }
 
-// JoinGrants returns a new waiter for grants, which wakes as w does. Grants arrive on the last of
-// the channels.
+// JoinGrants returns a waiter for grants on the last of the channels, which wakes as w does.
 func (w *Waiter) JoinGrants(names ...string) *Grants {
 	g := &Grants{channel: names[len(names)-1]}
 	g.Waiter = w.hub.join(&Waiter{wake: w.wake, accept: g.accept}, names)

@@ -1,8 +1,7 @@
 // Package wait turns published messages into wake-ups.
 //
 // A [Hub] keeps one subscription per channel, however many waiters it has, and for a while after
-// the last waiter has left, since new waiters often follow. It starts no goroutine: the driver's
-// reader calls it.
+// the last has left. It starts no goroutine: the driver's reader calls it.
 //
 // A wake-up is only a hint. A waiter is woken by every message and by every confirmed subscription,
 // because messages published while the connection was down are lost. A woken waiter must ask the
@@ -35,8 +34,7 @@ type Hub struct {
 	closed   bool
 }
 
-// Callbacks holds the callbacks of a hub. The hub calls them in a goroutine of the driver, all but
-// Stray without a lock.
+// Callbacks are called in a goroutine of the driver, all but Stray without a lock.
 type Callbacks struct {
 	Lost     func(error)                     // the connection is broken: called once until it is restored
 	Restored func()                          // the connection is restored: called once after Lost
@@ -116,8 +114,7 @@ func (w *Waiter) Add(names ...string) {
 	}
 }
 
-// Wake returns the channel that receives a value after a message and after the confirmation of a
-// subscription.
+// Wake returns the channel that receives a value after a message or a confirmed subscription.
 func (w *Waiter) Wake() <-chan struct{} { return w.wake }
 
 // Live reports whether a message published now on any of the channels would arrive.
@@ -199,8 +196,7 @@ func (h *Hub) removeIdle(ch *channel) {
 // maxSweep limits how many channels one sweep unsubscribes, since the hub is locked meanwhile.
 const maxSweep = 500
 
-// sweep unsubscribes channels that have been idle for longer than linger. Its cost does not depend
-// on other channels.
+// sweep unsubscribes channels that have been idle for long. Its cost does not depend on others.
 func (h *Hub) sweep() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -296,8 +292,7 @@ func (h *Hub) markSilent(channels []string) {
 	}
 }
 
-// recordRefused records that the server refuses some channels. It returns those that were not
-// reported before.
+// recordRefused records that the server refuses channels, and returns those not yet reported.
 func (h *Hub) recordRefused(channels []string) (fresh []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -44,8 +44,7 @@ func (t *Tap) Take() (heard []Notice, missed bool) {
 	return heard, missed
 }
 
-// Confirm subscribes the channels again. The notices of all messages published before the call
-// precede the new confirmations.
+// Confirm subscribes the channels again. All earlier messages precede the new confirmations.
 func (t *Tap) Confirm() {
 	h := t.hub
 	h.mu.Lock()

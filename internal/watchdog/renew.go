@@ -116,8 +116,7 @@ func (w *Watchdog) renewal(q queueKey, cs []*Watched, now time.Duration) func() 
 	}
 }
 
-// send renews the leases of several batches, each by one call. It returns the leases that must be
-// sent again in smaller batches.
+// send renews several batches, each by one call, and returns what must be sent again in parts.
 func (w *Watchdog) send(batches [][]*Watched, acked bool, limit time.Duration) (smaller [][]*Watched) {
 	ctx, cancel := context.WithTimeout(w.ctx, limit)
 	defer cancel()
@@ -188,8 +187,7 @@ type outcome struct {
 	warn      bool     // a lease ends without the renewal, which has failed
 }
 
-// applyAll applies the answer of one renewal to its leases, and then tells of it without a lock:
-// the losses before anything else.
+// applyAll applies an answer to its leases, and then tells of it without a lock, of losses first.
 func (w *Watchdog) applyAll(cs []*Watched, a answer) {
 	o := outcome{Renewal: Renewal{Err: cmp.Or(a.err, a.unacked), Node: a.node}}
 	w.mu.Lock()
@@ -300,8 +298,7 @@ func (w *Watchdog) pause(c *Watched, err error) time.Duration {
 		left := max(c.warning()-clock.Now(), 0) / 4 // the first lease of a grant by a release is short
 		return min(clock.RetryPause(period), max(left, 5*time.Millisecond))
 	}
-	// The server refuses until an operator changes something, and each lease costs a call of its
-	// own.
+	// The server refuses until an operator changes something, and each lease costs its own call.
 	c.state.refused = min(c.state.refused+1, 8)
 	return min(clock.RetryPause(period)<<c.state.refused, period/4)
 }

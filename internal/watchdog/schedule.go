@@ -90,8 +90,7 @@ func (w *Watchdog) runDue() time.Duration {
 	return sleep
 }
 
-// takeEnded stops watching the leases whose warning has passed, and returns them. The caller holds
-// w.mu.
+// takeEnded stops watching leases that have ended, and returns them. The caller holds w.mu.
 func (w *Watchdog) takeEnded(now time.Duration) []*Watched {
 	var ended, later []*Watched
 	for len(w.guarded) > 0 && w.guarded[0].state.at <= now {

@@ -14,13 +14,10 @@ import (
 )
 
 const (
-	maxBatch = 128                      // leases that one call renews
-	maxSleep = time.Second              // of the watchdog: while the machine sleeps, timers do not advance, but leases do
-	never    = time.Duration(1<<63 - 1) // later than any lease
-
-	// firstRenewal is the time to the first renewal of a lease that is short until then. A lock
-	// that is held for less needs none. Later, a pause of the server could end the lease.
-	firstRenewal = 5 * time.Millisecond
+	maxBatch     = 128                      // leases that one call renews
+	maxSleep     = time.Second              // of the watchdog: while the machine sleeps, timers do not advance, but leases do
+	never        = time.Duration(1<<63 - 1) // later than any lease
+	firstRenewal = 5 * time.Millisecond     // of a lease that is short until then: later, a pause of the server could end it
 )
 
 // A Watchdog watches all leases of one client.
@@ -67,15 +64,13 @@ func New(d driver.Driver, every time.Duration, log *slog.Logger) *Watchdog {
 	return w
 }
 
-// Require sets how many replicas must acknowledge a renewal within that time before it counts, and
-// how far the clocks of the servers may be apart, which shortens every lease. It must be called
-// before Guard.
+// Require sets how many replicas must acknowledge a renewal within that time, and how far the
+// clocks of the servers may be apart, which shortens every lease. It must be called before Guard.
 func (w *Watchdog) Require(acks int, within, skew time.Duration) {
 	w.replicas.acks, w.replicas.within, w.replicas.skew = acks, within, skew
 }
 
-// Observe makes the watchdog call renewed after each answer to a renewal, without a lock. It must
-// be called before Guard.
+// Observe sets what to call after each answer to a renewal, without a lock. Call it before Guard.
 func (w *Watchdog) Observe(renewed func(Renewal)) { w.renewed = renewed }
 
 // A Renewal is the result of one call that renews or verifies leases.
@@ -130,8 +125,7 @@ func (w *Watchdog) Extend(c *Watched, sent, lease time.Duration) bool {
 	return true
 }
 
-// Renew sets for how long each renewal of a lease asks from now on. If renewal is zero, the lease
-// is only verified.
+// Renew sets for how long each renewal of a lease asks from now on; zero: it is only verified.
 func (w *Watchdog) Renew(c *Watched, renewal time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -151,9 +145,8 @@ func (w *Watchdog) period(renewal time.Duration) time.Duration {
 	return w.every
 }
 
-// overdue returns how close a lease is to its loss: 0 until its renewal is due, and 1 when it is
-// lost. Half of the time to renew it is left at 0.5, however long the lease is. The caller holds
-// w.mu.
+// overdue returns how close a lease is to its loss: 0 until its renewal is due, 1 when it is lost,
+// and 0.5 when half of the time to renew it is left. The caller holds w.mu.
 func (w *Watchdog) overdue(c *Watched, now time.Duration) float64 {
 	if c.state.renewal == 0 {
 		return 0
@@ -183,8 +176,7 @@ func (w *Watchdog) Suspect() {
 	}
 }
 
-// verifySuspects schedules the verification of leases whose term has changed. The caller holds
-// w.mu.
+// verifySuspects lets leases be verified whose term has changed. The caller holds w.mu.
 func (w *Watchdog) verifySuspects() {
 	if !w.suspect {
 		return
@@ -247,8 +239,7 @@ func (w *Watchdog) unlink(c *Watched) {
 	c.state.next, c.state.prev = nil, nil
 }
 
-// Lose stops watching a lease and tells its handler why. It returns false if the lease was dropped
-// or lost before.
+// Lose stops watching a lease and tells its handler why, unless it was dropped or lost before.
 func (w *Watchdog) Lose(c *Watched, why Reason) bool {
 	if !w.Drop(c) {
 		return false

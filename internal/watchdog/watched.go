@@ -77,9 +77,8 @@ func (c *Watched) Fault() error {
 // Valid reports whether the deadline has not passed.
 func (c *Watched) Valid() bool { return clock.Now() < c.Deadline() }
 
-// margin shortens every lease, because clocks run at different speeds: by 1 % of the lease, at most
-// by 1 s plus 0.1 %, and at least by 2 ms. A clock that is being adjusted runs at most 0.05 % too
-// fast or too slow.
+// margin shortens every lease by 1 %, at most by 1 s plus 0.1 %, and at least by 2 ms: clocks run
+// at different speeds. A clock that is being adjusted runs at most 0.05 % too fast or too slow.
 func margin(lease time.Duration) time.Duration {
 	return max(min(lease/100, time.Second+lease/1000), 2*time.Millisecond)
 }
@@ -130,8 +129,7 @@ func (c *Watched) renewFor(now time.Duration) time.Duration {
 	return max(c.state.renewal, (claim + time.Millisecond - 1).Truncate(time.Millisecond))
 }
 
-// verifyNow makes the lease due for verification at once. The answer to a request that is already
-// under way does not count.
+// verifyNow makes the lease due for verification. The answer to a request under way does not count.
 func (c *Watched) verifyNow() {
 	if c.state.inFlight {
 		c.state.verifyAgain = true
