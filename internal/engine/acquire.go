@@ -61,62 +61,43 @@ func (r Request) patience(e *Engine) time.Duration {
 }
 
 // Acquire acquires k for user. The user is told if the hold is lost later.
-func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.LossHandler) (*Hold, error) {
+func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.LossHandler) (h *Hold, err error) {
 	if err := e.begin(); err != nil {
 		return nil, err
 	}
 	defer e.end()
 	k = e.withQueue(k)
 	traits := k.Traits()
-	var h *Hold
-	var err error
-	if r.Wait != 0 && traits.Queue == script.OneAtATime {
-		h, err = e.acquireInTurn(ctx, k, traits, &r, user)
-	} else {
-		h, err = e.acquireOutOfTurn(ctx, k, traits, &r, user)
-	}
-	return h, hideOwnTimeout(ctx, err)
-}
-
-// acquireOutOfTurn acquires a lock that many can hold, that queues calls, or for which none waits.
-func (e *Engine) acquireOutOfTurn(ctx context.Context, k Kind, traits script.Traits, r *Request, user watchdog.LossHandler) (*Hold, error) {
 	var asked sharing
 	var out outage
-	if r.Wait <= 0 && e.canShare(traits, r) && asked.join(ctx, e, k.Gate(), r, user, &out) {
+	if r.Wait <= 0 && e.canShare(traits, &r) && asked.join(ctx, e, k.Gate(), &r, user, &out) {
 		return asked.joined, nil
 	}
 	var a acquisition // a composite literal would be built first and copied
-	a.e, a.k, a.traits, a.r = e, k, traits, *r
+	a.e, a.k, a.traits, a.r, a.sharing, a.out = e, k, traits, r, asked, out
+	a.turn.stays = r.Wait != 0 && traits.Queue == script.OneAtATime
 	if err := a.open(ctx); err != nil {
 		return nil, err
 	}
 	defer a.close()
-	a.sharing, a.out = asked, out
-	return a.run(k, user)
+	if a.turn.stays {
+		h, err = e.acquireInTurn(ctx, &a, k, user)
+	} else {
+		h, err = a.run(k, user)
+	}
+	return h, hideOwnTimeout(ctx, err)
 }
 
 // acquireInTurn acquires a lock with one holder at a time. The turn stays with the hold.
-func (e *Engine) acquireInTurn(ctx context.Context, k Kind, traits script.Traits, r *Request, user watchdog.LossHandler) (*Hold, error) {
-	var a acquisition
-	a.e, a.k, a.traits, a.r, a.turn.stays = e, k, traits, *r, true
-	a.waiting, a.asking, a.cancel = contexts(ctx, r.Wait)
-	defer a.cancel()
-	g := e.gate(k.Gate())
-	a.turn.gate = g
-	granted := false
-	defer func() {
-		if !granted { // otherwise the hold leaves it
-			e.leaveGate(g)
-		}
-	}()
-	a.long.caller, a.long.since = r.Caller, clock.Early()
-	defer a.long.end()
+func (e *Engine) acquireInTurn(ctx context.Context, a *acquisition, k Kind, user watchdog.LossHandler) (*Hold, error) {
+	g := a.turn.gate
+	a.long.since = clock.Early()
 	var lease time.Duration // of a hold that this call can use
-	if r.Lease == 0 {
-		lease = cmp.Or(r.Renewal, e.o.Lease)
+	if a.r.renewed() {
+		lease = a.r.lease(e)
 	}
 	for arrived := a.long.since; ; arrived = clock.Early() {
-		h, has, err := e.awaitTurn(a.waiting, g, traits, lease, &a.long)
+		h, has, err := e.awaitTurn(a.waiting, g, a.traits, lease, &a.long)
 		switch {
 		case h != nil && (err != nil || a.asking.Err() != nil): // the end of the call came together with the turn
 			h.abandon()
@@ -129,12 +110,14 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, traits script.Traits
 		case h == nil: // this call has the turn: ask the server
 			a.turn.has, a.out = true, g.outage(arrived)
 			h, err := a.run(k, user)
-			if granted = err == nil; !granted {
+			if err == nil {
+				a.turn.gate = nil // the hold leaves it
+			} else {
 				g.give()
 			}
 			return h, err
 		case h.adopt(user): // the turn came with a hold
-			r.Report.grant(ByHandoff)
+			a.r.Report.grant(ByHandoff)
 			e.counts.Handoffs.Add(1)
 			return h, nil
 		}
@@ -151,7 +134,7 @@ func (a *acquisition) open(ctx context.Context) error {
 		return &Busy{Local: true, Why: whyQueue}
 	}
 	a.waiting, a.asking, a.cancel = contexts(ctx, a.r.Wait)
-	if !a.once && queue == script.InOrder {
+	if a.turn.stays || !a.once && queue == script.InOrder {
 		a.turn.gate = a.e.gate(a.k.Gate())
 	}
 	a.turn.late = !a.once && queue == script.Together
@@ -160,6 +143,7 @@ func (a *acquisition) open(ctx context.Context) error {
 
 // close leaves the gate and ends the contexts.
 func (a *acquisition) close() {
+	a.long.end()
 	if a.turn.gate != nil {
 		a.e.leaveGate(a.turn.gate)
 	}

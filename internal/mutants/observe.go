@@ -31,7 +31,7 @@ var observers = []Mutant{
 	},
 	{
 		"a hand-off is observed as an answer of the server",
-		"internal/engine/acquire.go", "			r.Report.grant(ByHandoff)\n", "",
+		"internal/engine/acquire.go", "			a.r.Report.grant(ByHandoff)\n", "",
 		"observe", "TestGranted",
 	},
 	{
