@@ -11,7 +11,7 @@
 package settle
 
 import (
-	"container/heap"
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -105,7 +105,7 @@ type Settler struct {
 	limit time.Duration // of one request
 
 	mu      sync.Mutex
-	pending owners
+	pending []*Owner            // in the order in which they are due
 	busy    map[string][]*Owner // by node with a request under way: those that are due meanwhile
 	sent    int                 // owners in the requests under way
 	settled map[string]*Owner   // by name; a request of each was open
@@ -145,7 +145,8 @@ func (s *Settler) Settle(o *Owner) bool {
 
 // push makes an owner pending. The caller holds s.mu.
 func (s *Settler) push(o *Owner) {
-	heap.Push(&s.pending, o)
+	i, _ := slices.BinarySearchFunc(s.pending, o.due+1, func(o *Owner, due time.Duration) int { return cmp.Compare(o.due, due) }) // behind those due at the same time
+	s.pending = slices.Insert(s.pending, i, o)
 	s.wakeBy(o.due)
 }
 
@@ -209,7 +210,8 @@ func (s *Settler) runDue() {
 // sendDue sends the calls that are due, those of each node in one goroutine. The caller holds s.mu.
 func (s *Settler) sendDue(now time.Duration) {
 	for len(s.pending) > 0 && s.pending[0].due <= now {
-		o := heap.Pop(&s.pending).(*Owner)
+		o := s.pending[0]
+		s.pending = s.pending[1:]
 		if now >= o.Until && !o.Entry && !o.Open {
 			continue // the lease is over
 		}
@@ -305,28 +307,12 @@ func (s *Settler) Close() []*Owner {
 	s.mu.Unlock()
 	s.cancel()
 	s.wg.Wait()
-	left := slices.Clone([]*Owner(s.pending))
+	left := s.pending
 	for _, some := range s.busy {
 		left = append(left, some...)
 	}
 	s.pending, s.busy = nil, nil
 	return left
-}
-
-// owners are a heap, ordered by when they are due.
-type owners []*Owner
-
-func (h owners) Len() int           { return len(h) }
-func (h owners) Less(i, j int) bool { return h[i].due < h[j].due }
-func (h owners) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *owners) Push(x any)        { *h = append(*h, x.(*Owner)) }
-
-func (h *owners) Pop() any {
-	old := *h
-	o := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	return o
 }
 
 // Now settles owners before it returns, those of each node in one goroutine, for at most limit. One
