@@ -55,15 +55,12 @@ func (e *Engine) withQueue(k Kind) Kind {
 // cannot run a script with two keys: the user lacks a right, or the slot is being moved.
 func (e *Engine) withoutQueue(k target, err error) (Kind, bool) {
 	q := k.Traits().Queued
-	if q == nil {
+	code := driver.CodeOf(err)
+	if q == nil || code != "NOPERM" && code != "TRYAGAIN" {
 		return nil, false
 	}
-	switch driver.CodeOf(err) {
-	case "NOPERM":
+	if code == "NOPERM" {
 		e.refuseQueue(err)
-	case "TRYAGAIN":
-	default:
-		return nil, false
 	}
 	return q.Unqueued(), true
 }

@@ -51,12 +51,12 @@ var grants = []Mutant{
 	},
 	{
 		"without a right to the queue no lock is acquired",
-		"internal/engine/queue.go", "	case \"NOPERM\":\n", "	case \"NOPE\":\n",
+		"internal/engine/queue.go", "code != \"NOPERM\" && ", "code != \"NOPE\" && ",
 		"internal/engine", "TestQueueGrantRefused",
 	},
 	{
 		"a slot that is being moved refuses a release",
-		"internal/engine/queue.go", "	case \"TRYAGAIN\":\n", "",
+		"internal/engine/queue.go", " && code != \"TRYAGAIN\" {", " {",
 		"internal/engine", "TestQueueGrantRefused",
 	},
 	{
