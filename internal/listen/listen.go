@@ -44,11 +44,7 @@ type keyWatcher struct {
 // checks with exists whether the key exists.
 func Listen(ctx context.Context, e *engine.Engine, d driver.Driver, key string, exists func(context.Context) (bool, error), handle func(script.Fate) bool) error {
 	w := &keyWatcher{e: e, d: d, key: key, exists: exists, handle: handle, unconfirmed: make(map[string]bool)}
-	err := w.begin(ctx)
-	if err == nil {
-		defer w.tap.Leave()
-		err = w.run(ctx)
-	}
+	err := w.run(ctx)
 	if ctx.Err() != nil || errors.Is(err, errStopped) {
 		return nil
 	}
@@ -57,18 +53,6 @@ func Listen(ctx context.Context, e *engine.Engine, d driver.Driver, key string, 
 
 // errStopped is the error after handle has returned false.
 var errStopped = errors.New("stopped")
-
-// begin finds out which channels to subscribe to, and whether the key exists.
-func (w *keyWatcher) begin(ctx context.Context) error {
-	if err := w.findEvents(ctx); err != nil {
-		return err
-	}
-	if err := w.ask(ctx, &w.present); err != nil {
-		return err
-	}
-	w.tap, w.stale = w.e.Tap(w.events.Concerns, w.events.Channels()...), true
-	return nil
-}
 
 // ask asks the server whether the key exists.
 func (w *keyWatcher) ask(ctx context.Context, exists *bool) error {
@@ -107,8 +91,16 @@ func (w *keyWatcher) findEvents(ctx context.Context) error {
 	return nil
 }
 
-// run waits for messages and checks the key.
+// run subscribes to the events, waits for messages and checks the key.
 func (w *keyWatcher) run(ctx context.Context) error {
+	if err := w.findEvents(ctx); err != nil {
+		return err
+	}
+	if err := w.ask(ctx, &w.present); err != nil {
+		return err
+	}
+	w.tap, w.stale = w.e.Tap(w.events.Concerns, w.events.Channels()...), true
+	defer w.tap.Leave()
 	for {
 		if w.stale && !w.confirming {
 			if err := w.check(ctx); err != nil {
