@@ -218,15 +218,13 @@ func (s *Settler) sendDue(now time.Duration) {
 		_, busy := s.busy[o.node]
 		s.busy[o.node] = append(s.busy[o.node], o)
 		if !busy {
-			s.wg.Add(1)
-			go s.sendAll(o.node)
+			s.wg.Go(func() { s.sendAll(o.node) })
 		}
 	}
 }
 
 // sendAll sends the calls of a node until none is due.
 func (s *Settler) sendAll(node string) {
-	defer s.wg.Done()
 	for {
 		s.mu.Lock()
 		some := s.busy[node]

@@ -69,26 +69,12 @@ func (w *Watchdog) sendDue(now time.Duration) {
 	}
 	heap.Init(&w.guarded)
 	for q, cs := range renew {
-		w.startQueue(q, w.renewal(q, cs, now))
+		w.renewal(q, cs, now)
 	}
 }
 
-// startQueue runs the calls of a queue in a goroutine. The caller holds w.mu.
-func (w *Watchdog) startQueue(q queueKey, calls func()) {
-	w.inFlight[q] = true
-	w.wg.Add(1)
-	go func() {
-		defer w.wg.Done()
-		calls()
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.inFlight, q)
-		w.wakeBy(0)
-	}()
-}
-
-// renewal returns the function that renews the leases of a queue. The caller holds w.mu.
-func (w *Watchdog) renewal(q queueKey, cs []*Watched, now time.Duration) func() {
+// renewal renews the leases of a queue in a goroutine. The caller holds w.mu.
+func (w *Watchdog) renewal(q queueKey, cs []*Watched, now time.Duration) {
 	limit := never
 	for _, c := range cs {
 		limit = min(limit, w.patience(c, now))
@@ -109,11 +95,16 @@ func (w *Watchdog) renewal(q queueKey, cs []*Watched, now time.Duration) func() 
 		batches[i] = append(batches[i], c)
 		weights[i] += c.Ref.Weight()
 	}
-	return func() {
+	w.inFlight[q] = true
+	w.wg.Go(func() {
 		for len(batches) > 0 {
 			batches = w.send(batches, q.acked, limit)
 		}
-	}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.inFlight, q)
+		w.wakeBy(0)
+	})
 }
 
 // send renews several batches, each by one call, and returns what must be sent again in parts.

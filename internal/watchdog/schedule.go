@@ -21,8 +21,7 @@ func (w *Watchdog) wakeBy(at time.Duration) {
 	}
 	if !w.running {
 		w.running = true
-		w.wg.Add(1)
-		go w.run()
+		w.wg.Go(w.run)
 		return
 	}
 	if at < w.wakesAt {
@@ -36,7 +35,6 @@ func (w *Watchdog) wakeBy(at time.Duration) {
 
 // run is the goroutine that watches the clock. It never waits for a server.
 func (w *Watchdog) run() {
-	defer w.wg.Done()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
