@@ -11,8 +11,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// What a client knows about a lock because one of its own leases holds it.
-
 // logLocalWait logs, once per lock, that a call waits for a hold of its own client. Maybe it should
 // have used the context of that hold.
 func (e *Engine) logLocalWait(h *Hold) {
@@ -62,11 +60,10 @@ func (a *acquisition) localHolder() *Hold {
 // supersede ends the holds of this client that a grant proves lost. It reports whether a hold is
 // newer than the grant, which must then be verified.
 func (a *acquisition) supersede(granted *Hold) (stale bool) {
-	t := granted.traits
 	for _, other := range a.e.watchdog.On(granted.Ref.Key) {
 		h := other.Handler.(*Hold)
 		switch {
-		case h == granted || h == granted.origin.under || !h.excludes(t):
+		case h == granted || h == granted.origin.under || !h.excludes(granted.traits):
 		case h.origin.token < granted.origin.token:
 			a.e.watchdog.Lose(other, a.e.watchdog.Denied(other))
 		default:

@@ -34,9 +34,6 @@ func refusalPlace(key string) uint8 { return uint8(hash(key)) }
 
 // changes returns the number of changes, before a request is sent whose answer is passed to add.
 func (r *refusals) changes(l script.Lasting) uint64 {
-	if l.Key == "" {
-		return 0
-	}
 	return r[refusalPlace(l.Key)].changes.Load()
 }
 
@@ -74,8 +71,7 @@ func (r *refusals) find(l script.Lasting) *Busy {
 	return &Busy{TTL: left.Truncate(time.Millisecond), Why: last.why}
 }
 
-// refused returns the refusal of a call that does not wait, if one like it was just refused, or
-// nil.
+// refused returns the refusal of a call that does not wait, if one like it was just refused.
 func (e *Engine) refused(ctx context.Context, l script.Lasting, r *Request) *Busy {
 	if l.Key == "" || r.Wait != 0 || ctx.Err() != nil || e.IsClosing() {
 		return nil
