@@ -31,7 +31,7 @@ var subscriptions = []Mutant{
 	},
 	{
 		"a refused channel is reported as a broken connection",
-		"internal/wait/hub.go", "if errors.Is(err, driver.ErrRefused) {", "if false && errors.Is(err, driver.ErrRefused) {",
+		"internal/wait/hub.go", ":= l.h, errors.Is(err, driver.ErrRefused)", ":= l.h, errors.Is(err, driver.ErrRefused) && false",
 		"internal/wait", "TestHubRefused",
 	},
 	{

@@ -53,12 +53,6 @@ type channel struct {
 	element *list.Element // in Hub.idle; nil if it has waiters
 }
 
-func (ch *channel) remove(w *Waiter) {
-	if i := slices.Index(ch.waiters, w); i >= 0 {
-		ch.waiters = slices.Delete(ch.waiters, i, i+1)
-	}
-}
-
 // NewHub returns a hub that keeps idle subscriptions for the given time.
 func NewHub(d driver.Driver, linger time.Duration, callbacks Callbacks) *Hub {
 	return &Hub{d: d, linger: linger, callbacks: callbacks, channels: make(map[string]*channel), refused: make(map[string]bool)}
@@ -164,7 +158,7 @@ func (w *Waiter) leave(linger bool) {
 	defer h.mu.Unlock()
 	var gone []string
 	for _, ch := range w.chs {
-		ch.remove(w)
+		ch.waiters = slices.DeleteFunc(ch.waiters, func(other *Waiter) bool { return other == w })
 		if len(ch.waiters) > 0 || h.closed || h.channels[ch.name] != ch {
 			continue
 		}
@@ -262,24 +256,9 @@ func (l handler) Message(channel, payload string) { l.h.deliver(Notice{Message, 
 func (l handler) Subscribed(channel string, _ uint64) { l.h.deliver(Notice{Confirmed, channel, ""}) }
 
 func (l handler) Lost(channels []string, err error) {
-	if errors.Is(err, driver.ErrRefused) {
-		for _, name := range l.h.recordRefused(channels) {
-			l.h.callbacks.Refused(name, err)
-		}
-		return
-	}
-	l.h.mu.Lock()
-	l.h.markSilent(channels)
-	known := l.h.down
-	l.h.down = true
-	l.h.mu.Unlock()
-	if !known {
-		l.h.callbacks.Lost(err)
-	}
-}
-
-// markSilent records that no messages arrive on some channels. The caller holds h.mu.
-func (h *Hub) markSilent(channels []string) {
+	h, refused := l.h, errors.Is(err, driver.ErrRefused)
+	var fresh []string // refused, and not reported yet
+	h.mu.Lock()
 	for _, name := range channels {
 		ch := h.channels[name]
 		if ch == nil {
@@ -289,21 +268,20 @@ func (h *Hub) markSilent(channels []string) {
 		for _, w := range ch.waiters {
 			w.notify(Notice{Sort: Lost})
 		}
-	}
-}
-
-// recordRefused records that the server refuses channels, and returns those not yet reported.
-func (h *Hub) recordRefused(channels []string) (fresh []string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.markSilent(channels)
-	for _, name := range channels {
-		if h.channels[name] != nil && !h.refused[name] && len(h.refused) < maxRefused {
+		if refused && !h.refused[name] && len(h.refused) < maxRefused {
 			h.refused[name] = true
 			fresh = append(fresh, name)
 		}
 	}
-	return fresh
+	lost := !refused && !h.down
+	h.down = h.down || lost
+	h.mu.Unlock()
+	for _, name := range fresh {
+		h.callbacks.Refused(name, err)
+	}
+	if lost {
+		h.callbacks.Lost(err)
+	}
 }
 
 // deliver passes a notice to all waiters of its channel.
