@@ -35,13 +35,11 @@ func (q *Quorum) Acquire(ctx context.Context, wants []*Want, r Request) error {
 	defer cancel()
 	long := longWait{caller: r.Caller, since: clock.Early()}
 	defer long.end()
-	waiters := make([]*wait.Waiter, len(wants)) // nil until a server has refused
+	var waiters []*wait.Waiter // none until a server has refused
 	var out outage
 	for failures := 0; ; failures++ {
 		for _, w := range waiters {
-			if w != nil {
-				w.Forget()
-			}
+			w.Forget()
 		}
 		sent := clock.Early()
 		t := q.ask(ctx, wants, r)
@@ -63,10 +61,11 @@ func (q *Quorum) Acquire(ctx context.Context, wants []*Want, r Request) error {
 		default:
 			out.over()
 		}
-		if waiters[0] == nil {
-			for i, w := range wants {
-				waiters[i] = w.Engine.hub.Join(w.Kind.Channels("")...)
-				defer waiters[i].Leave()
+		if waiters == nil {
+			for _, w := range wants {
+				waiter := w.Engine.hub.Join(w.Kind.Channels("")...)
+				defer waiter.Leave()
+				waiters = append(waiters, waiter)
 			}
 		}
 		long.check()
