@@ -19,29 +19,25 @@ const Forever time.Duration = -1
 
 // A Request says how to acquire.
 type Request struct {
-	Lease   time.Duration // the fixed lease time; 0: the lease is renewed
-	Renewal time.Duration // the lease time of a lease that is renewed; 0: that of the engine
-	Wait    time.Duration // bounds the wait for the lock; 0: it is tried once
+	Lease      time.Duration // the fixed lease time; 0: the lease is renewed
+	Renewal    time.Duration // the lease time of a lease that is renewed; 0: that of the engine
+	Wait       time.Duration // bounds the wait for the lock; 0: it is tried once
+	Hasty      bool          // caps retries of an unavailable server at 20 ms, enough to restore a connection
+	RenewFirst bool          // renews a fixed lease until the caller sets its renewal
+	Ahead      bool          // returns a future grant without sleeping until it takes effect
+	Steady     bool          // the lock is meant to be held for long, as by a leader
+	Watch      bool          // the request waits for a change, and does not count as waiting
+	Under      *Hold         // of another kind on the same lock, which admits this one: a writer may also read; nil: none
+	Caller     Caller        // is told that the call waits for long; nil: none
+	Report     *Report       // notes how the acquisition went; nil: none
 
 	// Pause, if set, returns the time before the next request, given the number of refusals. The
 	// acquisition then polls and does not subscribe to messages.
 	Pause func(failures int) time.Duration
 
-	Hasty      bool // caps retries of an unavailable server at 20 ms, enough to restore a connection
-	RenewFirst bool // renews a fixed lease until the caller sets its renewal
-	Ahead      bool // returns a future grant without sleeping until it takes effect
-	Steady     bool // the lock is meant to be held for long, as by a leader
-	Watch      bool // the request waits for a change, and does not count as waiting
-
-	// Under, if set, is a hold of another kind on the same lock that admits this one. For example,
-	// a writer may also acquire the lock for reading.
-	Under *Hold
 	// Declare, if set, creates what is requested, or changes it. It is called before the first
 	// request, and with missing set when it does not exist.
 	Declare func(ctx context.Context, missing bool) error
-
-	Caller Caller  // is told that the call waits for long; nil: none
-	Report *Report // notes how the acquisition went; nil: none
 }
 
 func (r Request) renewed() bool { return r.Lease == 0 }
@@ -202,10 +198,8 @@ func hideOwnTimeout(ctx context.Context, err error) error {
 	if !errors.Is(err, ErrUnavailable) {
 		return &Busy{} // the turn came when the time was over
 	}
-	last := &driver.Error{Class: driver.ClassOf(err), Code: driver.CodeOf(err), Err: errors.New("no answer within the wait time")}
-	if last.Code != "" {
-		last.Err = errors.New(last.Code)
-	}
+	code := driver.CodeOf(err)
+	last := &driver.Error{Class: driver.ClassOf(err), Code: code, Err: errors.New(cmp.Or(code, "no answer within the wait time"))}
 	return fmt.Errorf("%w: %w", ErrUnavailable, last)
 }
 

@@ -25,8 +25,8 @@
 // # One name, one turn
 //
 // In a process, all goroutines that want one name queue at its gate, first come first served. Only
-// the goroutine that has the turn talks to the server, which so sees one waiter per process and
-// name. The turn stays with the hold, and then goes to the next goroutine.
+// the goroutine that has the turn talks to the server, so there is one waiter per process and name.
+// The turn stays with the hold, and then goes to the next goroutine.
 //
 // The traits of a kind ([script.Queue]) change this. Where many can hold a lock together, the turn
 // is only for waiting: the goroutine that gets in lets all others ask. Where the number of holders
@@ -68,6 +68,5 @@
 // [AcquireAll] takes several locks as one (multi.go): locks in one slot of one server by one script
 // (group.go), others one after the other in an order that all clients share (multi_order.go,
 // multi_queue.go). [Quorum] asks several servers for one lock. [ReleaseAll] releases several locks,
-// with one request per server if it can (joint.go). These files are in this package because they
-// use the inner steps of an acquisition and of a release.
+// with one request per server if it can (joint.go). They use inner steps of this package.
 package engine

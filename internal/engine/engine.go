@@ -25,13 +25,10 @@ import (
 // A target is what an acquisition asks for: one lock, or several at once.
 type target interface {
 	script.Claimer
-	Traits() script.Traits // how to wait for it
-	// Gate names the queue in this process. Kinds whose holds differ have different gates.
-	Gate() string
-	// Channels returns the channels on which an owner is told of a release.
-	Channels(owner string) []string
-	// Free returns the call that releases all that owner may hold, or has stored while it waited.
-	Free(owner string) driver.Call
+	Traits() script.Traits          // how to wait for it
+	Gate() string                   // the queue in this process; kinds whose holds differ have different gates
+	Channels(owner string) []string // on which an owner is told of a release
+	Free(owner string) driver.Call  // releases all that owner may hold, or has stored while it waited
 }
 
 // A Kind is a lock of some kind and name.
@@ -39,10 +36,8 @@ type Kind interface {
 	target
 	// Release lowers the hold count to left, or frees the lock.
 	Release(ctx context.Context, d driver.Driver, owner string, left int) (script.Freed, error)
-	// Ref returns what the watchdog renews for an owner.
-	Ref(owner string) script.LockRef
-	// Queued returns the same lock with its queue at the server, or nil if it has none.
-	Queued() *script.Queued
+	Ref(owner string) script.LockRef // what the watchdog renews for an owner
+	Queued() *script.Queued          // the same lock with its queue at the server; nil: it has none
 }
 
 // Options are the times and limits of an engine. All must be set.

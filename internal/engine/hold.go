@@ -167,12 +167,8 @@ func (h *Hold) change(ctx context.Context, pass int, claim func() error) error {
 
 // Reenter acquires the hold once more for another user, unless it has just been released.
 func (h *Hold) Reenter(ctx context.Context, pass int, r Request, user watchdog.LossHandler) error {
-	limited := ctx
-	if r.Wait > 0 {
-		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeout(ctx, r.Wait+answerTime)
-		defer cancel()
-	}
+	_, limited, cancel := contexts(ctx, r.Wait)
+	defer cancel()
 	err := h.change(limited, pass, func() error { return h.reenter(limited, r, user) })
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && !errors.Is(err, ErrUnavailable) {
 		// An earlier call on the same hold waits for the server.

@@ -8,10 +8,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/settle"
 )
 
-// What an owner may have at the server is one value, [settle.Remains]. Requests, answers and
-// messages change it. A call that gives up, a release without an answer, a loss, a lock that stays,
-// and Close leave it to package settle to end the owner.
-
 // grace is for how long a server must have answered before no open request can be executed.
 func (o *Options) grace() time.Duration { return o.Patience / 4 }
 

@@ -61,15 +61,13 @@ func (u *users) weaken(owner string) (gone bool) {
 // first renewal. Most holds end before.
 type weakener interface {
 	watchdog.LossHandler
-	// Weaken returns a handler that does not keep the user in memory, or nil if it is needed.
-	Weaken(owner string) Weak
+	Weaken(owner string) Weak // does not keep the user in memory; nil: it is needed
 }
 
 // Weak is a user of a hold that may be gone.
 type Weak interface {
 	watchdog.LossHandler
-	// User returns the user, or nil if the program does not use it any more.
-	User() watchdog.LossHandler
+	User() watchdog.LossHandler // nil: the program does not use it any more
 }
 
 // weaken replaces a user by a weak one. It reports whether the program does not use it any more.

@@ -60,13 +60,10 @@ func NewHub(d driver.Driver, linger time.Duration, callbacks Callbacks) *Hub {
 
 // A Waiter is woken by messages and confirmations on its channels.
 type Waiter struct {
-	hub  *Hub
-	chs  []*channel
-	wake chan struct{}
-
-	// accept reports whether a notice concerns the waiter, and may store it. The caller holds
-	// Hub.mu. It is nil if only wake-ups are needed: then all but losses do.
-	accept func(Notice) bool
+	hub    *Hub
+	chs    []*channel
+	wake   chan struct{}
+	accept func(Notice) bool // reports whether a notice concerns the waiter, under Hub.mu; nil: all but losses do
 }
 
 // Join returns a new waiter on some channels. A message published after they are Live wakes the
