@@ -1,11 +1,11 @@
 // Package combine sends calls that are ready at the same moment as one request.
 //
 // A server spends more time on receiving a call and on starting its script than on its commands. A
-// client spends more time on sending a request than on preparing it. If many goroutines use many
-// names, their calls can share these costs. A [Driver] sends a call at once while few calls and no
-// batches are under way, so a few callers do not wait. Other calls queue. Those that have the same
-// script are sent as one call, a batch ([script.Batch]). While two batches are under way, the next
-// one waits for an answer, or until it is full.
+// client spends more time on sending a request than on preparing it. Calls of many goroutines can
+// share these costs. A [Driver] sends a call at once while few calls and no batches are under way,
+// so a few callers do not wait. Others queue. Those that have the same script are sent as one call,
+// a batch ([script.Batch]). While two are under way, the next one waits for an answer or more
+// calls.
 //
 // Each call keeps its own reply, error, deadline and cancellation. A call that fails in a batch is
 // sent again alone. All scripts can be sent again.

@@ -121,8 +121,7 @@ func (e *Engine) acquireInTurn(ctx context.Context, a *acquisition, k Kind, user
 	}
 }
 
-// open prepares an acquisition that gives the turn to the next call when it ends. If it returns no
-// error, the caller must close the acquisition.
+// open prepares an acquisition. If it returns no error, the caller must close the acquisition.
 func (a *acquisition) open(ctx context.Context) error {
 	a.once, a.long.caller = a.r.Wait == 0, a.r.Caller
 	queue := a.traits.Queue
@@ -184,8 +183,7 @@ func (e *Engine) Take(ctx context.Context, k target, r Request) (Taken, error) {
 	return Taken{v, a.claim.Owner}, nil
 }
 
-// hideOwnTimeout removes context.DeadlineExceeded from an error if it comes from Request.Wait and
-// not from the context of the caller.
+// hideOwnTimeout removes context.DeadlineExceeded from an error if Request.Wait is the reason.
 func hideOwnTimeout(ctx context.Context, err error) error {
 	if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 		return err

@@ -11,9 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
-// An acquisition is one call that asks the server for a lock until it is granted, the caller's
-// context or time to wait ends, the server was unavailable for too long, or its answer is final.
-// The doc of the package has a diagram.
+// An acquisition is one call that asks the server for a lock until it is granted, the call gives
+// up, or the answer is final. The doc of the package has a diagram.
 type acquisition struct {
 	e      *Engine
 	k      target

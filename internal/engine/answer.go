@@ -55,8 +55,7 @@ func (l *lastAnswer) explain(b *Busy) {
 	}
 }
 
-// pollAfter returns after which time a waiter that is not in a queue asks by itself. No message
-// tells of the release of a plain lock.
+// pollAfter returns when a waiter without a queue asks by itself. A plain lock sends no message.
 func (l *lastAnswer) pollAfter(poll, blind time.Duration, live bool) time.Duration {
 	d := blind
 	if live && !l.plain {

@@ -153,9 +153,8 @@ func (a *acquisition) claimPlain(err error, v *script.Verdict) error {
 	return err
 }
 
-// lookAtPlain returns the verdict on a claim if a key is a string with a TTL: see
-// [script.LookAtPlain]. Without such a string the TTL is zero. It returns false if a key holds
-// other data.
+// lookAtPlain returns the verdict on a claim if a key is a string with a TTL, as another library
+// writes it. Without one the TTL is zero. It returns false if a key holds other data.
 func (a *acquisition) lookAtPlain() (script.Verdict, bool) {
 	keys := a.plainKeys()
 	v := script.Verdict{Plain: true}

@@ -19,8 +19,7 @@
 //	  ├──── Release ──▶ freed at the server
 //	  └──── lost: every user of the hold is told (users.go), then the turn goes on
 //
-// [Engine.Take] does the same for claims that leave nothing to hold: permits of a plain semaphore,
-// a check of a latch, a change of leader.
+// [Engine.Take] does the same for claims that leave nothing to hold, such as plain permits.
 //
 // # One name, one turn
 //
@@ -42,9 +41,8 @@
 // # Hand-off
 //
 // A release passes the hold to the next goroutine in the queue without a request, up to a number of
-// times and for a limited time after the grant. After that the lock is released at the server, so
-// that other processes get their share. A process that has just released a lock lets other clients
-// ask first. Readers share a hold (share.go).
+// times and for a limited time after the grant. After that other processes get their share. A
+// process that has just released a lock lets others ask first. Readers share a hold (share.go).
 //
 // # Time
 //
@@ -60,8 +58,7 @@
 // a hold until some time, a request without an answer. When the owner is not used any more, package
 // settle releases it until the server confirms that nothing is left (settle.go).
 //
-// A request that must not be executed twice, such as raising a number, has a number of package
-// numbered. [Engine.Once] sends it.
+// A request that must not be executed twice has a number of package numbered: [Engine.Once].
 //
 // # Several locks
 //

@@ -143,8 +143,7 @@ func refusedError(err error) error {
 	return fmt.Errorf("%w: %w%s", ErrRefused, err, refusalHints[driver.CodeOf(err)])
 }
 
-// gaveUp returns the error of a wait that err has ended. The ttl is what the holder has left; zero:
-// the lock is not known to be held.
+// gaveUp returns the error of a wait that err has ended. If ttl is zero, it may not be held.
 func gaveUp(err error, out *outage, ttl time.Duration) error {
 	switch {
 	case errors.Is(err, ErrClosed):

@@ -196,9 +196,8 @@ func (g *gate) fail(o outage) {
 	g.failed, g.failedAt = o, clock.Early()
 }
 
-// outage returns the outage that made the previous call with the turn give up, as it applies to a
-// call that has waited since then: both wait for the same server, each from its own start. It
-// returns the zero outage if that was before.
+// outage returns the outage that made the previous call with the turn give up, if this was later. A
+// call that has waited since then has waited for the same server, from its own start.
 func (g *gate) outage(since time.Duration) outage {
 	g.mu.Lock()
 	defer g.mu.Unlock()

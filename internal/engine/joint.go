@@ -21,8 +21,7 @@ type Departure struct {
 	Err     error // set by ReleaseAll: what Hold.Release would return
 }
 
-// ReleaseAll releases all holds, each as Hold.Release does, with one request per server if it can.
-// It may change the order of the departures.
+// ReleaseAll releases holds as Hold.Release does, with few requests. It may change their order.
 func ReleaseAll(all []Departure) {
 	slices.SortStableFunc(all, func(a, b Departure) int { return cmp.Compare(a.Hold.e.owners.id, b.Hold.e.owners.id) })
 	eachRun(all, func(a, b *Departure) bool { return a.Hold.e == b.Hold.e }, releaseOfEngine)

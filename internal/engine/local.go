@@ -11,8 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// logLocalWait logs, once per lock, that a call waits for a hold of its own client. Maybe it should
-// have used the context of that hold.
+// logLocalWait logs, once per lock, that a call waits for a hold of its own client.
 func (e *Engine) logLocalWait(h *Hold) {
 	e.warned.mu.Lock()
 	first := !e.warned.local[h.Ref.Key] && len(e.warned.local) < maxLocalWarned

@@ -88,8 +88,7 @@ func (o *multiOrder) chooseStart(planned []group, r *errRestart) {
 // next set of the same shape starts with it. If the other clients use the common order, one set
 // waits for its patience without success, and the saved group is removed.
 
-// shape returns what sets have in common that are likely to need the same order: their clients, and
-// which groups have a queue at the server.
+// shape returns what sets that need the same order share: clients, and queues at the server.
 func shape(planned []group) string {
 	var b strings.Builder
 	for _, g := range planned {

@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// completeLater sends the order of a numbered request in the background until the server confirms
-// it, for at most numbered.Life, and frees the sequence. If the engine is closed, it sends it now
-// and returns false.
+// completeLater sends the order of a numbered request in the background until it is confirmed, for
+// at most numbered.Life, and frees the sequence. If the engine is closed, it sends it now, and
+// returns false.
 func (e *Engine) completeLater(order driver.Call, r numbered.Request) bool {
 	return e.settleOwner(settled(order, numbered.Life, func() { e.numbered.Free(&r, "") }))
 }

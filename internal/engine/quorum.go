@@ -29,7 +29,7 @@ func NewQuorum(servers, n int, limit time.Duration) *Quorum {
 }
 
 // Acquire asks all servers, one per want, until enough of them grant the lock in the same round.
-// The wants of the other servers have a nil Hold.
+// The other wants have no Hold.
 func (q *Quorum) Acquire(ctx context.Context, wants []*Want, r Request) error {
 	limited, _, cancel := contexts(ctx, r.Wait)
 	defer cancel()

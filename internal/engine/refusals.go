@@ -9,9 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// refusals are answers of the server that a claim is refused for some time: see [script.Lasting]. A
-// call that does not wait is refused like the last one, so that no flood of calls reaches the
-// server.
+// refusals are answers that a claim is refused for some time: see [script.Lasting]. A call that
+// does not wait is refused like the last one, so that no flood of calls reaches the server.
 //
 // There is one place for all keys with the same hash. A new refusal replaces the last one. Each
 // change of an object by this client is counted, so that no earlier answer is used.

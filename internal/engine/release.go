@@ -114,8 +114,8 @@ func (h *Hold) pass() bool {
 // nextToken returns a token for the next user of the hold. Tokens of the server are its time in
 // microseconds. At least half of the time since the grant arrived has also passed at the server,
 // even if the clocks run at different speeds. So with one token per two microseconds, the next
-// token of the server is higher. If a hand-off does not take that long, nextToken spins, because a
-// sleep would take thirty times as long.
+// token of the server is higher. If it is too early, nextToken spins: a sleep would take thirty
+// times as long.
 func (h *Hold) nextToken() int64 {
 	need := 2 * time.Microsecond * time.Duration(h.handoff.token+1-h.origin.token)
 	for range 100 {
@@ -215,8 +215,7 @@ func (h *Hold) overwritten(err error) bool {
 	return err == nil && !held
 }
 
-// An ending is the release of a hold by its last user. It frees the lock at the server, or makes it
-// stay until the time of KeepUntil.
+// An ending is the release of a hold by its last user. The lock is freed, or stays: see KeepUntil.
 type ending struct {
 	h    *Hold
 	gate *gate         // whose turn the hold had, or nil

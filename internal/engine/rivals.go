@@ -58,8 +58,7 @@ func (g *gate) takeYield() bool {
 	return yield
 }
 
-// Yield notes that this process has released k, and that the message reached that many clients.
-// They may ask before this process asks again.
+// Yield notes that this process has released k, and that so many clients know. They may ask first.
 func (e *Engine) Yield(k target, heard int) {
 	n := e.rivals(k, heard)
 	if n == 0 {
@@ -81,8 +80,7 @@ func (e *Engine) rivals(k target, heard int) int {
 	return max(heard, 0)
 }
 
-// letOthersTry waits for a message, for at most yieldTime, if this process has just released the
-// lock and other clients listen for the release.
+// letOthersTry waits for a message if other clients listen for what this process has just released.
 func (a *acquisition) letOthersTry() error {
 	t := &a.turn
 	if t.gate == nil || !t.stays && a.traits.Queue != script.InOrder || a.r.Pause != nil || !t.gate.takeYield() {

@@ -67,8 +67,7 @@ type sharing struct {
 }
 
 // join lets a user share the hold of another call, or the one that another call is asking for. If
-// it returns false, the call has to ask, and must give its answer to others that wait for it. If
-// the other call gets no answer, out notes that.
+// it returns false, the call has to ask, and must give its answer to those that wait for it.
 func (g *sharing) join(ctx context.Context, e *Engine, gate string, r *Request, user watchdog.LossHandler, out *outage) bool {
 	g.tried = true
 	s := e.shareOf(gate)

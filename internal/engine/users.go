@@ -57,8 +57,7 @@ func (u *users) weaken(owner string) (gone bool) {
 	return gone
 }
 
-// A user of a hold that can be garbage-collected implements weakener. The hold keeps it until the
-// first renewal. Most holds end before.
+// A user of a hold that can be garbage-collected, after the first renewal, implements weakener.
 type weakener interface {
 	watchdog.LossHandler
 	Weaken(owner string) Weak // does not keep the user in memory; nil: it is needed

@@ -58,8 +58,7 @@ func (a *acquisition) subscription() *subscription {
 	return &a.wakes.own
 }
 
-// join subscribes to releases. It reports whether messages arrive already. If not, the confirmation
-// of the subscription wakes the waiter.
+// join subscribes to releases. It reports whether messages arrive already. If not, it wakes later.
 func (a *acquisition) join() bool {
 	s := a.subscription()
 	if s.waiter == nil {
@@ -196,8 +195,8 @@ func sleep(ctx context.Context, closing, wake <-chan struct{}, d time.Duration) 
 	}
 }
 
-// A Caller is told that its call has waited for longWaitTime. It returns a function that the engine
-// calls when the call ends. Neither may block.
+// A Caller is told that its call has waited for longWaitTime, and then that it has ended. Neither
+// may block.
 type Caller interface {
 	WaitsLong(since time.Duration) (ended func())
 }

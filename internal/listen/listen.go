@@ -20,9 +20,8 @@ const Gone script.Fate = 255
 // Messages can be lost: when the connection breaks, when too many of them are waiting, when the
 // server fails over or is flushed. So the keyWatcher also checks whether the key exists, at every
 // poll interval and when the subscription was restored. If it existed before and does not now, it
-// is gone. The message about it may still be on its way, so the keyWatcher asks the server to
-// confirm the subscriptions: messages that were sent before the check arrive before the
-// confirmation.
+// is gone. The message about it may still be on its way, so the keyWatcher lets the server confirm
+// the subscriptions: messages sent before the check arrive before the confirmation.
 type keyWatcher struct {
 	e      *engine.Engine
 	d      driver.Driver
@@ -40,8 +39,7 @@ type keyWatcher struct {
 	confirmAgain  bool            // the confirmations under way were requested before the check
 }
 
-// Listen calls handle with each fate of a key on d, until handle returns false or ctx is done. It
-// checks with exists whether the key exists.
+// Listen calls handle with each fate of a key on d, until it returns false or ctx is done.
 func Listen(ctx context.Context, e *engine.Engine, d driver.Driver, key string, exists func(context.Context) (bool, error), handle func(script.Fate) bool) error {
 	w := &keyWatcher{e: e, d: d, key: key, exists: exists, handle: handle, unconfirmed: make(map[string]bool)}
 	err := w.run(ctx)

@@ -65,8 +65,7 @@ func (s *Sequences) Next() Request {
 	return r
 }
 
-// Spends notes the mark of a request, given its call. It returns the mark of an earlier request
-// that this call can delete, or "".
+// Spends notes the mark of a request. It returns an earlier one that its call can delete, or "".
 func (s *Sequences) Spends(r *Request, call driver.Call) string {
 	r.Mark = script.MarkOf(call)
 	s.mu.Lock()

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Grants is a waiter that receives the grants of a lock to one owner of this client. The messages
-// on the channel of the client are
+// Grants is a waiter for the grants of a lock to one owner of this client. The messages are
 //
 //	<owner> <text>  the owner has the lock
 //	<owner>         the owner should ask
