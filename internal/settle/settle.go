@@ -211,7 +211,7 @@ func (s *Settler) runDue() {
 func (s *Settler) sendDue(now time.Duration) {
 	for len(s.pending) > 0 && s.pending[0].due <= now {
 		o := s.pending[0]
-		s.pending = s.pending[1:]
+		s.pending[0], s.pending = nil, s.pending[1:] // so that a settled owner is not kept
 		if now >= o.Until && !o.Entry && !o.Open {
 			continue // the lease is over
 		}
