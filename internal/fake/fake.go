@@ -28,7 +28,8 @@ type Driver struct {
 
 	offset   time.Duration // of the server's clock
 	term     uint64
-	replicas int // number of replicas, all up to date
+	replicas int           // number of replicas, all up to date
+	acks     chan struct{} // closed when the number of replicas changes
 	watchers []func()
 }
 
@@ -42,7 +43,7 @@ var _ driver.Driver = (*Driver)(nil)
 
 // New returns a driver with no lock held.
 func New() *Driver {
-	return &Driver{locks: make(map[string]*lock), queues: make(map[string][]string), joined: make(map[string]time.Time), short: make(map[string]time.Duration), calls: make(map[string]int), values: make(map[string]value)}
+	return &Driver{locks: make(map[string]*lock), queues: make(map[string][]string), joined: make(map[string]time.Time), short: make(map[string]time.Duration), calls: make(map[string]int), values: make(map[string]value), acks: make(chan struct{})}
 }
 
 // Replica returns a driver with the same locks, queues and clock, and without the
@@ -199,6 +200,8 @@ func (d *Driver) Replicas(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.replicas = n
+	close(d.acks)
+	d.acks = make(chan struct{})
 }
 
 // FailOver begins a new term and deletes the given keys.
@@ -215,16 +218,17 @@ func (d *Driver) FailOver(forgotten ...string) {
 	}
 }
 
-// DoAcked implements driver.Driver. If there are too few replicas, it waits for
-// the whole timeout.
+// DoAcked implements driver.Driver. If there are too few replicas, it waits until there are
+// enough, or until the timeout, as WAIT does.
 func (d *Driver) DoAcked(ctx context.Context, calls []driver.Call, replicas int, timeout time.Duration) []driver.Result {
 	results := d.DoMany(ctx, calls)
-	d.mu.Lock()
-	acked := d.replicas
-	d.mu.Unlock()
-	if acked < replicas {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	acked, changed := d.ackers()
+	for acked < replicas && ctx.Err() == nil {
 		select {
-		case <-time.After(timeout):
+		case <-changed:
+			acked, changed = d.ackers()
 		case <-ctx.Done():
 		}
 	}
@@ -232,6 +236,13 @@ func (d *Driver) DoAcked(ctx context.Context, calls []driver.Call, replicas int,
 		results[i].Acked = min(acked, replicas)
 	}
 	return results
+}
+
+// ackers returns how many replicas there are, and a channel that is closed when that changes.
+func (d *Driver) ackers() (n int, changed <-chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.replicas, d.acks
 }
 
 // DoMany implements driver.Driver.

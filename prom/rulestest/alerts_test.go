@@ -250,126 +250,122 @@ func lateShort(p *program) {
 // Alerts fire when they should, and end. No alert fires while all is well.
 func TestAlerts(t *testing.T) {
 	const often = 10 * time.Second
-	for _, test := range []struct {
-		name   string
-		scrape time.Duration // the time between two scrapes
-		run    func(*program)
-		ever   []string // the alerts that fire at some time
-		last   []string // those that fire at the end
-	}{
-		{"all is well", often, func(p *program) {
-			defer p.hold("held").Release(p.Context())
-			defer p.hold("short", holdfast.WatchdogTimeout(5*time.Second)).Release(p.Context())
-			defer p.hold("long", holdfast.WatchdogTimeout(5*time.Minute)).Release(p.Context())
-			p.work(40 * time.Minute)
-		}, nil, nil},
-		{"busy locks and canceled calls", often, func(p *program) {
-			other, err := holdfast.New(p.server, &holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
-			if err != nil {
-				p.Fatal(err)
-			}
-			defer other.Close()
-			if _, err := other.Mutex("a").Lock(p.Context()); err != nil {
-				p.Fatal(err)
-			}
-			p.every(20*time.Minute, func() {
-				_, _ = p.client.Mutex("a").TryLock(p.Context())
-				ctx, cancel := context.WithCancel(p.Context())
-				time.AfterFunc(time.Second, cancel)
-				_, _ = p.client.Mutex("a").Lock(ctx)
-			})
-		}, nil, nil},
-		{"a lost lease", often, func(p *program) {
-			l := p.hold("lost")
-			p.work(10 * time.Minute)
-			p.server.FailOver("lost")
-			p.work(time.Minute)
-			_ = l.Release(p.Context())
-		}, []string{"LeaseLost"}, []string{"LeaseLost"}},
-		{"a lost lease, ten minutes later", often, func(p *program) {
-			l := p.hold("lost")
-			p.server.FailOver("lost") // before the first scrape
-			p.work(10 * time.Minute)
-			_ = l.Release(p.Context())
-		}, []string{"LeaseLost"}, nil},
-		{"a lease lost by force", often, func(p *program) {
-			l := p.hold("lost")
-			p.work(5 * time.Minute)
-			_, _ = p.client.Mutex("lost").ForceUnlock(p.Context())
-			p.work(5 * time.Minute)
-			_ = l.Release(p.Context())
-		}, nil, nil},
-		{"a short outage", often, func(p *program) {
-			defer p.hold("held").Release(p.Context())
-			p.work(10 * time.Minute)
-			p.down(3 * time.Second)
-			p.work(10 * time.Minute)
-		}, nil, nil},
-		{"a deadlock", often, func(p *program) {
-			p.work(5 * time.Minute)
-			p.observer.Observe(observe.Event{Type: observe.Deadlock, Kind: "mutex", Name: "a", Count: 2})
-			p.work(5 * time.Minute)
-		}, []string{"Deadlock"}, []string{"Deadlock"}},
-		{"a deadlock before the first scrape", often, func(p *program) {
-			p.observer.Observe(observe.Event{Type: observe.Deadlock, Kind: "mutex", Name: "a", Count: 2})
-			p.work(5 * time.Minute)
-		}, []string{"Deadlock"}, []string{"Deadlock"}},
-		{"a deadlock that is over", often, func(p *program) {
-			p.observer.Observe(observe.Event{Type: observe.Deadlock, Kind: "mutex", Name: "a", Count: 2})
-			p.work(30 * time.Minute)
-		}, []string{"Deadlock"}, nil},
-		{"late renewals", often, late, []string{"RenewalLate"}, nil},
-		{"late renewals between two scrapes", time.Minute, late, []string{"RenewalLate"}, nil},
-		{"late renewals of a short lease", often, lateShort, []string{"RenewalLate"}, nil},
-		{"late renewals of a short lease between two scrapes", time.Minute, lateShort, []string{"RenewalLate"}, nil},
-		{"an outage", often, func(p *program) {
-			defer p.hold("held").Release(p.Context())
-			p.work(10 * time.Minute)
-			p.down(10 * time.Minute)
-		}, []string{"LeaseLost", "RenewalLate", "Failures", "Outage"}, []string{"Failures", "Outage"}},
-		{"an outage that is over", often, func(p *program) {
-			p.work(10 * time.Minute)
-			p.down(10 * time.Minute)
-			p.work(20 * time.Minute)
-		}, []string{"Failures", "Outage"}, nil},
-		{"outages again and again", often, func(p *program) {
-			for range 5 {
-				p.work(3 * time.Minute)
-				p.down(2 * time.Second)
-			}
-			p.work(time.Minute)
-		}, []string{"Unstable"}, []string{"Unstable"}},
-		{"long waits", often, func(p *program) {
-			for range 3 {
-				go p.every(30*time.Minute, func() {
-					l, err := p.client.Mutex("a").Lock(p.Context())
-					if err == nil {
-						time.Sleep(8 * time.Second)
-						_ = l.Release(p.Context())
-					}
-				})
-			}
-			time.Sleep(31 * time.Minute)
-		}, []string{"LongWaits"}, []string{"LongWaits"}},
-		{"dropped events", often, func(p *program) {
-			p.work(5 * time.Minute)
-			_ = p.hold("slow").Release(p.Context())
-			time.Sleep(time.Second)
-			for range 5000 {
-				_ = p.hold("a").Release(p.Context())
-			}
-			p.work(5 * time.Minute)
-		}, []string{"EventsDropped"}, []string{"EventsDropped"}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			scraped := &database{series: make(map[string]*series)}
-			synctest.Test(t, func(t *testing.T) { simulate(t, scraped, test.scrape, test.run) })
-			ever, last := scraped.alerts(t)
-			if !slices.Equal(ever, test.ever) || !slices.Equal(last, test.last) {
-				t.Errorf("%q fire, in the end %q; want %q, in the end %q", ever, last, test.ever, test.last)
-			}
+	wantAlerts(t, "all is well", often, func(p *program) {
+		defer p.hold("held").Release(p.Context())
+		defer p.hold("short", holdfast.WatchdogTimeout(5*time.Second)).Release(p.Context())
+		defer p.hold("long", holdfast.WatchdogTimeout(5*time.Minute)).Release(p.Context())
+		p.work(40 * time.Minute)
+	}, nil, nil)
+	wantAlerts(t, "busy locks and canceled calls", often, func(p *program) {
+		other, err := holdfast.New(p.server, &holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			p.Fatal(err)
+		}
+		defer other.Close()
+		if _, err := other.Mutex("a").Lock(p.Context()); err != nil {
+			p.Fatal(err)
+		}
+		p.every(20*time.Minute, func() {
+			_, _ = p.client.Mutex("a").TryLock(p.Context())
+			ctx, cancel := context.WithCancel(p.Context())
+			time.AfterFunc(time.Second, cancel)
+			_, _ = p.client.Mutex("a").Lock(ctx)
 		})
-	}
+	}, nil, nil)
+	wantAlerts(t, "a lost lease", often, func(p *program) {
+		l := p.hold("lost")
+		p.work(10 * time.Minute)
+		p.server.FailOver("lost")
+		p.work(time.Minute)
+		_ = l.Release(p.Context())
+	}, []string{"LeaseLost"}, []string{"LeaseLost"})
+	wantAlerts(t, "a lost lease, ten minutes later", often, func(p *program) {
+		l := p.hold("lost")
+		p.server.FailOver("lost") // before the first scrape
+		p.work(10 * time.Minute)
+		_ = l.Release(p.Context())
+	}, []string{"LeaseLost"}, nil)
+	wantAlerts(t, "a lease lost by force", often, func(p *program) {
+		l := p.hold("lost")
+		p.work(5 * time.Minute)
+		_, _ = p.client.Mutex("lost").ForceUnlock(p.Context())
+		p.work(5 * time.Minute)
+		_ = l.Release(p.Context())
+	}, nil, nil)
+	wantAlerts(t, "a short outage", often, func(p *program) {
+		defer p.hold("held").Release(p.Context())
+		p.work(10 * time.Minute)
+		p.down(3 * time.Second)
+		p.work(10 * time.Minute)
+	}, nil, nil)
+	wantAlerts(t, "a deadlock", often, func(p *program) {
+		p.work(5 * time.Minute)
+		p.observer.Observe(observe.Event{Type: observe.Deadlock, Kind: "mutex", Name: "a", Count: 2})
+		p.work(5 * time.Minute)
+	}, []string{"Deadlock"}, []string{"Deadlock"})
+	wantAlerts(t, "a deadlock before the first scrape", often, func(p *program) {
+		p.observer.Observe(observe.Event{Type: observe.Deadlock, Kind: "mutex", Name: "a", Count: 2})
+		p.work(5 * time.Minute)
+	}, []string{"Deadlock"}, []string{"Deadlock"})
+	wantAlerts(t, "a deadlock that is over", often, func(p *program) {
+		p.observer.Observe(observe.Event{Type: observe.Deadlock, Kind: "mutex", Name: "a", Count: 2})
+		p.work(30 * time.Minute)
+	}, []string{"Deadlock"}, nil)
+	wantAlerts(t, "late renewals", often, late, []string{"RenewalLate"}, nil)
+	wantAlerts(t, "late renewals between two scrapes", time.Minute, late, []string{"RenewalLate"}, nil)
+	wantAlerts(t, "late renewals of a short lease", often, lateShort, []string{"RenewalLate"}, nil)
+	wantAlerts(t, "late renewals of a short lease between two scrapes", time.Minute, lateShort, []string{"RenewalLate"}, nil)
+	wantAlerts(t, "an outage", often, func(p *program) {
+		defer p.hold("held").Release(p.Context())
+		p.work(10 * time.Minute)
+		p.down(10 * time.Minute)
+	}, []string{"LeaseLost", "RenewalLate", "Failures", "Outage"}, []string{"Failures", "Outage"})
+	wantAlerts(t, "an outage that is over", often, func(p *program) {
+		p.work(10 * time.Minute)
+		p.down(10 * time.Minute)
+		p.work(20 * time.Minute)
+	}, []string{"Failures", "Outage"}, nil)
+	wantAlerts(t, "outages again and again", often, func(p *program) {
+		for range 5 {
+			p.work(3 * time.Minute)
+			p.down(2 * time.Second)
+		}
+		p.work(time.Minute)
+	}, []string{"Unstable"}, []string{"Unstable"})
+	wantAlerts(t, "long waits", often, func(p *program) {
+		for range 3 {
+			go p.every(30*time.Minute, func() {
+				l, err := p.client.Mutex("a").Lock(p.Context())
+				if err == nil {
+					time.Sleep(8 * time.Second)
+					_ = l.Release(p.Context())
+				}
+			})
+		}
+		time.Sleep(31 * time.Minute)
+	}, []string{"LongWaits"}, []string{"LongWaits"})
+	wantAlerts(t, "dropped events", often, func(p *program) {
+		p.work(5 * time.Minute)
+		_ = p.hold("slow").Release(p.Context())
+		time.Sleep(time.Second)
+		for range 5000 {
+			_ = p.hold("a").Release(p.Context())
+		}
+		p.work(5 * time.Minute)
+	}, []string{"EventsDropped"}, []string{"EventsDropped"})
+}
+
+// wantAlerts runs a program and scrapes it. It checks which alerts fire at some time, and which of them
+// fire at the end. The pause between two scrapes is interval.
+func wantAlerts(t *testing.T, name string, interval time.Duration, run func(*program), ever, last []string) {
+	t.Run(name, func(t *testing.T) {
+		scraped := &database{series: make(map[string]*series)}
+		synctest.Test(t, func(t *testing.T) { simulate(t, scraped, interval, run) })
+		gotEver, gotLast := scraped.alerts(t)
+		if !slices.Equal(gotEver, ever) || !slices.Equal(gotLast, last) {
+			t.Errorf("%q fire, in the end %q; want %q, in the end %q", gotEver, gotLast, ever, last)
+		}
+	})
 }
 
 // simulate runs a program and scrapes it.
