@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -131,7 +132,8 @@ func (r *Recorder) WantAll(t *testing.T, events ...string) (came []string) {
 	for _, e := range events {
 		missing[e] = true
 	}
-	timeout := time.After(15 * time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
 	for {
 		r.mu.Lock()
 		for len(missing) > 0 && r.read < len(r.all) {
@@ -145,7 +147,7 @@ func (r *Recorder) WantAll(t *testing.T, events ...string) (came []string) {
 		}
 		select {
 		case <-r.added:
-		case <-timeout:
+		case <-ctx.Done():
 			t.Fatalf("missing events: %q; %d others came", slices.Sorted(maps.Keys(missing)), len(came))
 		}
 	}

@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"context"
 	"os/exec"
 	"runtime"
 	"time"
@@ -59,9 +60,11 @@ func (c *child) kill() {
 func (c *child) stop() {
 	_ = c.cmd.Process.Signal(sigTerm)
 	_ = c.cmd.Process.Signal(sigCont)
+	ctx, cancel := context.WithTimeout(context.Background(), stopGrace)
+	defer cancel()
 	select {
 	case <-c.done:
-	case <-time.After(stopGrace):
+	case <-ctx.Done():
 		c.kill()
 	}
 }
