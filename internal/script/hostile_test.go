@@ -11,11 +11,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -275,29 +275,22 @@ func (h *hostile) judge(err error, attacked string) {
 // call runs the target. A script that does not end is ended, if need be with the
 // server.
 func (h *hostile) call(g target) error {
-	var frozen, ended atomic.Bool
-	over := make(chan struct{})
-	guard := time.AfterFunc(frozenAfter, func() {
-		defer close(over)
-		frozen.Store(true)
-		if _, err := h.s.Try("SCRIPT", "KILL"); err != nil {
-			ended.Store(true)
-			_, _ = h.s.Try("SHUTDOWN", "NOSAVE")
-		}
-	})
-	defer guard.Stop()
-	err := g.do(h, "N")
-	if !guard.Stop() {
-		<-over
-	}
-	if !frozen.Load() {
+	done := make(chan error, 1)
+	go func() { done <- g.do(h, "N") }()
+	if err, ok := locktest.Receive(done, frozenAfter); ok {
 		return err
 	}
+	_, err := h.s.Try("SCRIPT", "KILL")
+	ended := err != nil
+	if ended {
+		_, _ = h.s.Try("SHUTDOWN", "NOSAVE")
+	}
+	<-done
 	h.frozen[g.script] = true
-	if ended.Load() {
+	if ended {
 		h.s.Restart()
 	}
-	h.wrong("froze the server, beyond SCRIPT KILL: %v", ended.Load())
+	h.wrong("froze the server, beyond SCRIPT KILL: %v", ended)
 	return nil
 }
 

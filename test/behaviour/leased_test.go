@@ -443,7 +443,7 @@ func TestLeasedQueueOfMany(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			time.Sleep(5 * time.Millisecond)
+			locktest.Work(5 * time.Millisecond)
 			locktest.Release(t, l)
 		})
 	}

@@ -528,7 +528,7 @@ func TestMultiBetweenQueueAndLongHold(t *testing.T) {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				if l, err := m.Lock(ctx); err == nil {
-					time.Sleep(d)
+					locktest.Work(d)
 					_ = l.Release(ctx)
 				}
 			}

@@ -27,7 +27,7 @@ func readers(t *testing.T, cs []*holdfast.Client, name string) (stop func()) {
 					}
 					return
 				}
-				time.Sleep(20*time.Millisecond + time.Duration(i)*time.Millisecond)
+				locktest.Work(20*time.Millisecond + time.Duration(i)*time.Millisecond)
 				_ = l.Release(ctx)
 			}
 		})

@@ -152,7 +152,7 @@ func TestCM22TwoPerName(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			time.Sleep(10 * time.Millisecond)
+			locktest.Work(10 * time.Millisecond)
 			if err := l.Release(t.Context()); err != nil {
 				t.Error(err)
 			}

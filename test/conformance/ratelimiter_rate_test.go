@@ -225,9 +225,6 @@ func permitsWorker() {
 	wg.Wait()
 }
 
-// pause lets a worker do something else.
-func pause(d time.Duration) { time.Sleep(d) }
-
 // usePermits mostly waits for permits. One time in ten it reserves some and cancels
 // the reservation, at once or after later reservations of others.
 func usePermits(l *holdfast.RateLimiter) (u permitUse, err error) {
@@ -243,7 +240,7 @@ func usePermits(l *holdfast.RateLimiter) (u permitUse, err error) {
 			if ok, err = l.Allow(ctx); ok || err != nil {
 				break
 			}
-			pause(rand.N(20 * time.Millisecond))
+			locktest.Work(rand.N(20 * time.Millisecond))
 		}
 	default:
 		var r *holdfast.Reservation
@@ -251,17 +248,17 @@ func usePermits(l *holdfast.RateLimiter) (u permitUse, err error) {
 			break
 		}
 		if n < 90 {
-			pause(r.Delay())
+			locktest.Work(r.Delay())
 			break
 		}
 		if n < 95 {
-			pause(rand.N(50 * time.Millisecond))
+			locktest.Work(rand.N(50 * time.Millisecond))
 		}
 		if err := r.Cancel(ctx); err != nil {
 			return u, err
 		}
 		if !u.Cancelled {
-			pause(r.Delay())
+			locktest.Work(r.Delay())
 		}
 	}
 	u.Used = redistest.Now()

@@ -317,7 +317,7 @@ func takeInTurns(t *testing.T, rate holdfast.Rate, takes int) []int64 {
 				t.Error(err)
 			}
 			uses[i].Used = redistest.Now()
-			time.Sleep(rand.N(10 * time.Millisecond))
+			locktest.Work(rand.N(10 * time.Millisecond))
 		}
 	})
 	g.close()
