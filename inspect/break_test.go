@@ -57,7 +57,7 @@ func TestBreakSparesNewerHold(t *testing.T) {
 					if kind.name == "permit" {
 						owner = lease.PermitIDs()[0]
 					}
-					time.Sleep(time.Duration(n%3) * 100 * time.Microsecond)
+					locktest.Work(time.Duration(n%3) * 100 * time.Microsecond)
 					if err := lease.Release(ctx); errors.Is(err, holdfast.ErrLost) {
 						lost[owner] = true
 					} else if err != nil {
@@ -71,7 +71,7 @@ func TestBreakSparesNewerHold(t *testing.T) {
 					continue // no permit is taken
 				}
 				done(t, err)
-				time.Sleep(time.Duration(rnd.IntN(500)) * time.Microsecond)
+				locktest.Work(time.Duration(rnd.IntN(500)) * time.Microsecond)
 				did, err := i.Break(ctx, seen)
 				done(t, err)
 				for _, h := range seen.Holders {

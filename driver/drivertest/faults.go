@@ -73,19 +73,21 @@ func testCancel(t *testing.T, open Open) {
 			t.Fatal(err)
 		}
 		p.Freeze()
-		ctx, cancel := context.WithCancel(t.Context())
-		errs, begun := make(chan error, callers), new(sync.WaitGroup)
+		var ctx context.Context // set when all callers run
+		errs, begun, together := make(chan error, callers), new(sync.WaitGroup), make(chan struct{})
 		begun.Add(callers)
 		for range callers {
 			go func() {
 				begun.Done()
+				<-together
 				_, err := d.Do(ctx, call(incr, "k"))
 				errs <- err
 			}()
 		}
 		begun.Wait()
-		time.AfterFunc(100*time.Millisecond, cancel)
 		start := time.Now()
+		ctx = redistest.CancelledAfter(t.Context(), 100*time.Millisecond)
+		close(together)
 		unsent := 0
 		for range callers {
 			err := <-errs
@@ -101,8 +103,8 @@ func testCancel(t *testing.T, open Open) {
 		}
 		p.Thaw()
 		if unsent > 0 {
-			time.Sleep(time.Second) // what was sent arrives
-			if ran := s.Int(t, "GET", "k") - r.Int; ran > int64(callers-unsent) {
+			var ran int64
+			if redistest.Poll(time.Second, func() bool { ran = s.Int(t, "GET", "k") - r.Int; return ran > int64(callers-unsent) }) { // what was sent arrives
 				t.Errorf("%d callers: cancelled on the way, %d for certain, and %d have run", callers, unsent, ran)
 			}
 		}
@@ -168,14 +170,13 @@ func testOthersGiveUp(t *testing.T, open Open) {
 	d := connect(t, open, p.URL())
 	p.Delay(10 * time.Millisecond) // so that opening a connection takes a while
 	for range 5 {
-		p.Refuse(true)
-		p.Cut()
-		time.Sleep(300 * time.Millisecond) // the driver itself retries less and less often
-		p.Refuse(false)
+		<-redistest.Outage(300*time.Millisecond, func() { // the driver itself retries less and less often
+			p.Refuse(true)
+			p.Cut()
+		}, func() { p.Refuse(false) })
 		var wg sync.WaitGroup
 		for i := range 5 {
-			ctx, cancel := context.WithCancel(t.Context())
-			time.AfterFunc(time.Duration(i)*10*time.Millisecond, cancel)
+			ctx := redistest.CancelledAfter(t.Context(), time.Duration(i)*10*time.Millisecond)
 			wg.Go(func() { _, _ = d.Do(ctx, call(incr, "k")) })
 			wg.Go(func() {
 				if _, err := d.Do(context.Background(), call(incr, "k")); ofContext(err) {

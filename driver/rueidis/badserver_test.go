@@ -72,13 +72,14 @@ func TestCrowdedServer(t *testing.T) {
 			}
 		})
 	}
-	for time.Now().Before(end) {
-		s.Do(t, "CONFIG", "SET", "maxclients", "1")
-		s.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-		time.Sleep(20 * time.Millisecond)
+	const pause = 20 * time.Millisecond
+	locktest.Repeat(pause, pause, func() bool { return time.Now().Before(end) }, func(int) {
+		<-redistest.Outage(pause, func() {
+			s.Do(t, "CONFIG", "SET", "maxclients", "1")
+			s.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+		}, nil)
 		s.Do(t, "CONFIG", "SET", "maxclients", "10000")
-		time.Sleep(20 * time.Millisecond)
-	}
+	})
 	wg.Wait()
 	locktest.Eventually(t, patience, "the server has room again", func() bool { // what it has hung up on may not be noticed yet
 		_, err := d.Do(t.Context(), addOne("k"))

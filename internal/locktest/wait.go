@@ -155,9 +155,7 @@ func (s seen) Done() <-chan struct{} {
 // CancelledSoon returns a context that ends after a millisecond. A call may then be
 // anywhere.
 func CancelledSoon(ctx context.Context) context.Context {
-	ctx, cancel := context.WithCancel(ctx)
-	time.AfterFunc(time.Millisecond, cancel)
-	return ctx
+	return redistest.CancelledAfter(ctx, time.Millisecond)
 }
 
 // AwaitListener waits until there is a subscription to a channel.

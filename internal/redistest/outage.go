@@ -1,6 +1,9 @@
 package redistest
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Outage begins a fault and ends it after d. It returns a channel that is closed when the fault
 // has ended. If end is nil, the channel is closed after d, and the caller ends the fault.
@@ -14,4 +17,12 @@ func Outage(d time.Duration, begin, end func()) (over <-chan struct{}) {
 		}
 	})
 	return done
+}
+
+// CancelledAfter returns a context that is canceled after d, and has no deadline. A call may then
+// be anywhere.
+func CancelledAfter(ctx context.Context, d time.Duration) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	time.AfterFunc(d, cancel)
+	return ctx
 }

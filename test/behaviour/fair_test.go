@@ -107,7 +107,7 @@ func TestThousandCancelled(t *testing.T) {
 			if i < keen {
 				entered++
 			}
-			time.Sleep(time.Millisecond)
+			locktest.Work(time.Millisecond)
 			if err := l.Release(ctx); err != nil {
 				t.Error(err)
 			}
@@ -124,10 +124,11 @@ func TestThousandCancelled(t *testing.T) {
 		t.Error("the order has changed while others gave up")
 	}
 	locktest.Release(t, first)
-	for _, cancel := range cancels[moody/2:] {
-		cancel()
-		time.Sleep(rand.N(time.Millisecond))
-	}
+	rest := cancels[moody/2:]
+	locktest.Repeat(0, time.Millisecond, func() bool { return len(rest) > 0 }, func(int) {
+		rest[0]()
+		rest = rest[1:]
+	})
 	wg.Wait()
 	if !subsequence(order, stayed) {
 		t.Error("the order of entry is not that of arrival")
