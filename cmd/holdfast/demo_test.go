@@ -181,8 +181,7 @@ func TestDemoNotSpotless(t *testing.T) {
 		select {
 		case <-p.ended:
 			running = false
-		case <-time.After(time.Millisecond):
-			s.Do(t, "FLUSHALL")
+		case <-redistest.Outage(time.Millisecond, func() { s.Do(t, "FLUSHALL") }, nil):
 		}
 	}
 	r := p.wait(t)
