@@ -2,8 +2,6 @@ package interop_test
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -39,20 +37,9 @@ func newVotes(t *testing.T, release interop.Release) *votes {
 		t.Fatal(err)
 	}
 	for _, s := range v.servers {
-		awaitVoter(t, s)
+		locktest.AwaitVoter(t, s, longest)
 	}
 	return &v
-}
-
-// awaitVoter waits until a server has been up long enough to vote.
-func awaitVoter(t *testing.T, s *redistest.Server) {
-	t.Helper()
-	locktest.Eventually(t, 4*longest, "the server has been up long enough", func() bool {
-		_, after, _ := strings.Cut(fmt.Sprint(s.Do(t, "INFO", "server")), "uptime_in_seconds:")
-		var up int
-		_, _ = fmt.Sscan(after, &up)
-		return time.Duration(up)*time.Second > longest
-	})
 }
 
 // kind returns the lock that needs a majority of the servers.

@@ -56,6 +56,20 @@ func ServerTime(tb testing.TB, s *redistest.Server) int64 {
 	return sec*1000 + usec/1000
 }
 
+// AwaitVoter waits until a server has been up for longer than d, and votes for locks whose leases
+// are no longer than that.
+func AwaitVoter(tb testing.TB, s *redistest.Server, d time.Duration) {
+	tb.Helper()
+	Eventually(tb, d+time.Minute, "the server votes", func() bool {
+		up := 0
+		_, after, _ := strings.Cut(fmt.Sprint(s.Do(tb, "INFO", "server")), "uptime_in_seconds:")
+		if _, err := fmt.Sscan(after, &up); err != nil {
+			tb.Fatal(err)
+		}
+		return time.Duration(up)*time.Second > d
+	})
+}
+
 // Expiry returns when a key expires, in milliseconds of the server's clock.
 func Expiry(tb testing.TB, s *redistest.Server, key string) int64 {
 	tb.Helper()

@@ -94,14 +94,19 @@ func TestAtLeastOfRedlock(t *testing.T) {
 	o := locktest.Quick
 	o.WatchdogTimeout = least
 	var clients []*holdfast.Client
+	var servers []*redistest.Server
 	for range 3 {
-		clients = append(clients, locktest.Open(t, redistest.Start(t).URL(), o))
+		s := redistest.Start(t)
+		servers = append(servers, s)
+		clients = append(clients, locktest.Open(t, s.URL(), o))
 	}
 	r, err := holdfast.NewRedlock(clients, holdfast.RedlockOptions{NodeTimeout: least / 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(least + time.Second) // a server that has just started does not vote
+	for _, s := range servers {
+		locktest.AwaitVoter(t, s, least)
+	}
 	since := time.Now()
 	l := locktest.Lock(t, t.Context(), r.Mutex("x"), holdfast.AtLeast(least))
 	locktest.Release(t, l)

@@ -223,7 +223,9 @@ func TestNamePrefixOfRedlock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(o.WatchdogTimeout + time.Second) // a server that has just started does not vote
+	for _, s := range servers {
+		locktest.AwaitVoter(t, s, o.WatchdogTimeout)
+	}
 	l := locktest.Lock(t, t.Context(), r.Mutex("order"))
 	defer locktest.Release(t, l)
 	votes := int64(0)

@@ -57,14 +57,7 @@ func start(tb testing.TB, n int) []*redistest.Server {
 
 func grown(tb testing.TB, s *redistest.Server) {
 	tb.Helper()
-	locktest.Eventually(tb, lease+time.Minute, "the server votes", func() bool {
-		up := 0
-		_, after, _ := strings.Cut(fmt.Sprint(s.Do(tb, "INFO", "server")), "uptime_in_seconds:")
-		if _, err := fmt.Sscan(after, &up); err != nil {
-			tb.Fatal(err)
-		}
-		return up > int(lease.Seconds())
-	})
+	locktest.AwaitVoter(tb, s, lease)
 }
 
 func urls(servers []*redistest.Server) []string {
