@@ -17,10 +17,8 @@ import (
 	"time"
 )
 
-const (
-	startTimeout = 60 * time.Second
-	startPoll    = 2 * time.Millisecond
-)
+// startTimeout is how long a server may take until it serves commands.
+const startTimeout = 60 * time.Second
 
 // serverEnv is the environment variable for the path of the server program.
 const serverEnv = "HOLDFAST_TEST_SERVER"
@@ -196,24 +194,26 @@ func (s *Server) awaitReady(proc *child) error {
 	probe := admin{addr: s.admin.addr, login: s.admin.login, tls: s.admin.tls}
 	defer probe.close()
 	id := fmt.Sprintf("process_id:%d\r\n", proc.pid())
-	timeout := time.After(startTimeout)
-	for {
-		info, err := probe.do("INFO", "server")
+	var err error
+	ready := Poll(startTimeout, func() bool {
+		select {
+		case <-proc.done:
+			err = fmt.Errorf("redistest: the server ended during startup: %w", proc.err)
+			return true
+		default:
+		}
+		var info any
+		info, err = probe.do("INFO", "server")
 		if text, _ := info.(string); err == nil && !strings.Contains(text, id) {
 			err = errPortTaken
 		}
 		if err == nil {
 			_, err = probe.do("PING") // an error while it loads its data
 		}
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-proc.done:
-			return fmt.Errorf("redistest: the server ended during startup: %w", proc.err)
-		case <-timeout:
-			return fmt.Errorf("redistest: the server does not answer: %w", err)
-		case <-time.After(startPoll):
-		}
+		return err == nil
+	})
+	if !ready {
+		return fmt.Errorf("redistest: the server does not answer: %w", err)
 	}
+	return err
 }
