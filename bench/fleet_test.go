@@ -65,7 +65,7 @@ func fleetWorker() {
 					iv.Enter = now
 				}
 				iv.Leave = now
-				time.Sleep(time.Millisecond / 2)
+				locktest.Work(time.Millisecond / 2)
 			}
 			return nil
 		})
@@ -75,7 +75,7 @@ func fleetWorker() {
 		if iv.Enter != 0 {
 			rec.Record(iv)
 		}
-		time.Sleep(10 * time.Millisecond)
+		locktest.Work(10 * time.Millisecond)
 	}
 }
 

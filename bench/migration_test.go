@@ -86,17 +86,17 @@ func TestMigration(t *testing.T) {
 						return
 					}
 					if release == nil {
-						time.Sleep(time.Millisecond)
+						locktest.Work(time.Millisecond)
 						continue
 					}
 					leave := recorder.Enter("order", name)
-					time.Sleep(time.Millisecond)
+					locktest.Work(time.Millisecond)
 					leave()
 					if err := release(t.Context()); err != nil {
 						t.Errorf("%s: release: %v", name, err)
 					}
 					n.Add(1)
-					time.Sleep(3 * time.Millisecond)
+					locktest.Work(3 * time.Millisecond)
 				}
 			})
 		}
