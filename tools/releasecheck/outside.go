@@ -43,16 +43,17 @@ func newOutside(r *repository, tmp string) (*outside, error) {
 	if out, err := command(r.root, []string{"GOWORK=" + filepath.Join(r.root, "go.work")}, fetch...); err != nil {
 		return nil, fmt.Errorf("the modules do not even load in the workspace: go list: %w\n%s", err, out)
 	}
-	out, err := command(r.root, nil, "env", "-json", "GOMODCACHE", "GOCACHE")
+	out, err := command(r.root, nil, "env", "-json", "GOMODCACHE", "GOCACHE", "GOPROXY")
 	if err != nil {
 		return nil, fmt.Errorf("go env: %w\n%s", err, out)
 	}
-	var dirs struct{ GOMODCACHE, GOCACHE string }
+	var dirs struct{ GOMODCACHE, GOCACHE, GOPROXY string }
 	if err := json.Unmarshal([]byte(out), &dirs); err != nil {
 		return nil, err
 	}
 	o.env = []string{
-		"GOPROXY=" + fileURL(filepath.Join(tmp, "proxy")) + "," + fileURL(filepath.Join(dirs.GOMODCACHE, "cache", "download")) + ",off",
+		// The modules of others that are not in the cache, on a fresh machine, come from the network.
+		"GOPROXY=" + fileURL(filepath.Join(tmp, "proxy")) + "," + fileURL(filepath.Join(dirs.GOMODCACHE, "cache", "download")) + "," + strings.TrimSuffix(dirs.GOPROXY, ",direct"),
 		"GOMODCACHE=" + filepath.Join(tmp, "cache"),
 		"GOBIN=" + filepath.Join(tmp, "bin"),
 		"GOCACHE=" + dirs.GOCACHE,
