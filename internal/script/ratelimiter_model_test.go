@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -257,9 +258,9 @@ func (m *trial) step() {
 		m.note("the value is evicted")
 		m.take()
 	case n < 98:
-		time.Sleep(time.Duration(m.r.Int64N(int64(12 * time.Millisecond))))
+		locktest.Work(time.Duration(m.r.Int64N(int64(12 * time.Millisecond))))
 	default:
-		time.Sleep(100 * time.Millisecond)
+		locktest.Work(100 * time.Millisecond)
 	}
 	m.forget(now(m, m.s) - 200) // twice the longest interval, and more
 	m.sound()

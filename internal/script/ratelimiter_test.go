@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -465,7 +466,7 @@ func newDrain(t *testing.T, client string) *drain {
 // run takes what there is, and looks for it every few milliseconds.
 func (r *drain) run(d time.Duration) {
 	r.Helper()
-	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(3 * time.Millisecond) {
+	for end := time.Now().Add(d); time.Now().Before(end); locktest.Work(3 * time.Millisecond) {
 		r.n++
 		owner, asked := fmt.Sprint("a:", r.n), time.Now()
 		v, err := script.Acquire(r.Context(), r.d, script.NewRateLimiter("N", r.client, 1), script.Claim{Owner: owner})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -247,7 +248,7 @@ func TestPauseOfReaders(t *testing.T) {
 					}
 				}
 				s.Do(t, "DEL", "N", "{N}:b:1:rwlock_timeout:1")
-				time.Sleep(time.Duration(3+i%5) * time.Millisecond)
+				locktest.Work(time.Duration(3+i%5) * time.Millisecond)
 			}
 			if (refused > 0) != r.pauses || refused > 40 {
 				t.Errorf("%d of 60 readers were refused", refused)
