@@ -176,7 +176,9 @@ func wantNothingLeft(tb testing.TB, s *redistest.Server, name string) {
 	tb.Helper()
 	wantNone(tb, name, func(tb testing.TB) []string {
 		// Where the machine was busy, a late heartbeat has noted that no waiter is dropped for a moment. The note expires.
-		late := func(key string) bool { return key == signsKey(name) && s.Int(tb, "ZCOUNT", key, "-inf", "+inf") == 1 && s.Do(tb, "ZSCORE", key, "") != nil }
+		late := func(key string) bool {
+			return key == signsKey(name) && s.Int(tb, "ZCOUNT", key, "-inf", "+inf") == 1 && s.Do(tb, "ZSCORE", key, "") != nil
+		}
 		return slices.DeleteFunc(s.Keys(tb), late)
 	})
 	wantNone(tb, name, s.Channels)
