@@ -173,7 +173,7 @@ func liveWaiters(t *testing.T, s *redistest.Server) error {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	cs := []*holdfast.Client{locktest.Open(t, s.URL()), locktest.Open(t, s.URL()), locktest.Open(t, s.URL()), locktest.Open(t, s.URL())}
-	l := locktest.Lock(t, ctx, locktest.Open(t, s.URL(), locktest.Steady).FairMutex(n))
+	l, other := locktest.Lock(t, ctx, locktest.Open(t, s.URL(), locktest.Steady).FairMutex(n)), locktest.Open(t, s.URL())
 	var places []locktest.Place
 	var want []string
 	for i := range 20 {
@@ -181,7 +181,7 @@ func liveWaiters(t *testing.T, s *redistest.Server) error {
 		places, want = append(places, p), append(want, p.Owner)
 	}
 	for range 24 { // twelve seconds: more than the slack of ten
-		time.Sleep(500 * time.Millisecond)
+		locktest.Outlast(t, other, 500*time.Millisecond)
 		if got := locktest.Queue(t, s, n); !slices.Equal(got, want) {
 			return fmt.Errorf("the queue is %q, want %q", got, want)
 		}
@@ -274,7 +274,7 @@ func TestFairPoll(t *testing.T) {
 	for range 3 {
 		places = append(places, locktest.Enqueue(t, t.Context(), s, locktest.Open(t, s.URL()).FairMutex(n, lazy)))
 	}
-	time.Sleep(4 * time.Second) // more than a sign of life lasts
+	locktest.Outlast(t, locktest.Open(t, s.URL()), 4*time.Second) // more than a sign of life lasts
 	locktest.WantQueue(t, s, n, places...)
 	if chs := s.Channels(t); len(chs) > 0 {
 		t.Errorf("subscribed to %q", chs)

@@ -64,7 +64,7 @@ func TestErrorNamesHolder(t *testing.T) {
 		for i := range n {
 			_, _ = c.Mutex(fmt.Sprint("b", i)).TryLock(t.Context())
 		}
-		time.Sleep(1100 * time.Millisecond)
+		locktest.Work(1100 * time.Millisecond)
 	}
 	looks := scriptsRun(t, s) - before - 2*n
 	if most := 4*int(time.Since(begun)/time.Second) + 8; looks > most { // with renewals

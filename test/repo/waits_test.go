@@ -22,7 +22,7 @@ import (
 const waitsFile = "test/repo/testdata/waits.txt"
 
 // mostWaits is how many waits in real time there are. It only falls.
-const mostWaits = 53
+const mostWaits = 50
 
 // helpers are the packages that help to test, besides the files named _test.go.
 var helpers = []string{
