@@ -186,7 +186,7 @@ bench-peers: deps ## Measure beside other lock libraries for Go: fifteen minutes
 .PHONY: lint
 lint: ## Vet and lint all modules and the workflows
 	@for t in tools tools/actionlint; do GOWORK=off GOBIN=$(CURDIR)/bin go install -C $$t tool || exit 1; done
-	@set -e; for m in $(MODULES) interop; do echo "== lint $$m"; (cd $$m && go vet ./... && $(CURDIR)/bin/golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...); done
+	@failed=0; for m in $(MODULES) interop; do echo "== lint $$m"; (cd $$m && go vet ./... && $(CURDIR)/bin/golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...) || failed=1; done; exit $$failed
 	@echo "== lint .github/workflows"; bin/actionlint
 
 .PHONY: vulncheck

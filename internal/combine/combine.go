@@ -176,6 +176,7 @@ func (d *Driver) push(q *queue, e *call) {
 	}
 }
 
+// Close closes the driver.
 func (d *Driver) Close() error {
 	d.once.Do(func() { close(d.closed) })
 	return d.Driver.Close()

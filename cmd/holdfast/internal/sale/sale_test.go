@@ -158,7 +158,7 @@ func TestShopMute(t *testing.T) {
 	shop, dir, shops := m.Shop, t.TempDir(), 0
 	m.Shop = func() *exec.Cmd {
 		started := filepath.Join(dir, strconv.Itoa(shops))
-		if shops++; shops == m.Crowd.Shops {
+		if shops++; shops == m.Shops {
 			go func() {
 				redistest.Poll(time.Minute, func() bool { _, err := os.Stat(started); return err == nil })
 				cancel()
