@@ -646,7 +646,7 @@ func TestCM23CancelledTryIsUndone(t *testing.T) {
 				more = append(more, command)
 			}
 		})
-		other := locktest.Lock(t, t.Context(), k.Make(c, "another"))
+		other := locktest.Lock(t, t.Context(), k.Make(c, "Test:"+strings.TrimPrefix(locktest.Name(t), "Test")))
 		locktest.AwaitRenewals(t, c, 3)
 		stop()
 		if len(more) > 0 {
